@@ -76,7 +76,8 @@ def capacity_notes(settings: StackSettings) -> Iterator[str]:
         first = settings.node_pools[name].initial_nodes
         if wanted > first:
             yield (
-                f"nodePools.{name} starts with {nodes(first)}, and its pods need {wanted}: an autoscaler adds the rest. "
+                f"nodePools.{name} starts with {nodes(first)}, and its pods need {wanted}: "
+                f"{'EKS Auto Mode' if settings.node_pools[name].is_auto_mode else 'an autoscaler'} adds the rest. "
                 f"A rehearsal runs no autoscaler and starts {nodes(wanted)}."
                 + (" With up --karpenter, Karpenter itself chooses them." if settings.node_pools[name].is_auto_mode else "")
             )

@@ -19,6 +19,7 @@ _SIZE = re.compile(r"-?([0-9]+(?:[.,][0-9]{1,3})?) *([kmgtp])?(?:i?b|i)?", re.IG
 _CORES = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(?:v?cpus?|cores?|c)", re.IGNORECASE)
 _MILLICORES = re.compile(r"([0-9]+) *(?:M|millicores?)")
 _AMOUNT = re.compile(r"[$€]? *([0-9]+(?:\.[0-9]+)?) *([kKmM%])? *(?:USD|usd)?")
+_FLAGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 _SHORT_FORMS = {"k": 1000, "m": 1_000_000}
 
 # The end of the path, what people write, what belongs there. The first match counts.
@@ -34,36 +35,28 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
     (".weights.path", r"/([A-Za-z0-9._/-]+)", "path: {0}, relative to the store"),
     ("storage.*.path", r"([A-Za-z0-9_][A-Za-z0-9._/-]*)", "path: /{0}"),
     (".kubernetesVersion", r"v?([0-9]+\.[0-9]+)(?:\.[0-9]+)?", "kubernetesVersion: '{0}'"),
+    ("models.*.replicas", r"([0-9]+) *(?:-|\.\.+|to|:|,) *([0-9]+)", "replicas: {{min: {0}, max: {1}}}"),
     (".issued.*", r"([0-9]{4})[/.]([0-9]{2})[/.]([0-9]{2})", "{0}-{1}-{2}"),
     (".expires.*", r"([0-9]{4})[/.]([0-9]{2})[/.]([0-9]{2})", "{0}-{1}-{2}"),
 )
-# Fields of the engines' own options, of Helm charts and of manifests, and ours.
-FIELDS_ELSEWHERE = {
-    "gpu": "accelerators",
-    "gpus": "accelerators",
-    "gpuCount": "accelerators",
-    "nodeSelector": "affinity",
-    "nodePool": "pool",
-    "tp": "tensorParallelSize",
-    "pp": "pipelineParallelSize",
-    "model": "weights",
-    "args": "extraArgs",
-    "clients": "consumers",
-    "instanceType": "instanceTypes",
-    "shmSize": "sharedMemory",
-    "storageUri": "weights",
-}
 
 
 def correction(path: KeyPath, value: Any, expected: str) -> str:
     """Return the sentence that shows `value` at `path` in the form that `expected` (words of the message) names."""
     field = str(path[-1]) if path else ""
     if isinstance(value, str):
-        text = _form(path, value.strip()) or _quantity(field, value.strip(), expected) or _name(value, expected)
+        text = (
+            _flag(field, value, expected)
+            or _form(path, value.strip())
+            or _quantity(field, value.strip(), expected)
+            or _name(value, expected)
+        )
     elif type(value) is int and value > 0 and "a size" in expected:
         text = f"{field}: {value}Gi"
     elif type(value) in (int, float) and 1 < value <= 100 and expected == "at most 1.0":
         text = f"{field}: {value / 100}"
+    elif type(value) is int and value > 0 and expected == "autoMode or nodeGroup":
+        text = f"size: {{min: {value}, max: {value}}} for the number of nodes"
     else:
         text = ""
     return f" Write {text}." if text else ""
@@ -80,6 +73,18 @@ def wrapped(field: str, value: Any, expected: str, keys: list[str]) -> str:
     else:
         return ""
     return f" Write {field}: {text}."
+
+
+def range_of(path: KeyPath, value: Any, expected: str) -> str:
+    """Return the sentence that shows the list `value` of two numbers as the range that `expected` names; "" for other values."""
+    if "{min: " in expected and isinstance(value, list) and [type(each) for each in value] == [int, int]:
+        return f" Write {path[-1]}: {{min: {value[0]}, max: {value[1]}}}."
+    return ""
+
+
+def _flag(field: str, value: str, expected: str) -> str:
+    flag = _FLAGS.get(value.lower()) if expected == "true or false" else None
+    return f"{field}: {flag}" if flag else ""
 
 
 def _form(path: KeyPath, value: str) -> str:

@@ -5,6 +5,8 @@ A value that may be a secret is never repeated. It adds no checks of its own.
 
 from __future__ import annotations
 
+import copy
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
@@ -12,12 +14,15 @@ from typing import Any, get_args
 from pydantic import BaseModel, StringConstraints, ValidationError
 
 from components.spec import Bytes, Cpu, DnsLabel, DnsName, KeyPath, LabelValue, SpecError
-from stackfile.corrections import FIELDS_ELSEWHERE, correction, wrapped
+from stackfile.corrections import correction, range_of, wrapped
 from stackfile.errors import sentence, shown, suggestion
+from stackfile.fields_elsewhere import field_hint
 from stackfile.schema_guide import SchemaGuide
 
 DISCRIMINATORS = ("engine", "kind", "provider", "implementation")
 _CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(imported)?keys?$", re.IGNORECASE)
+# The remedy at the end of a message whose value is in quotes.
+_QUOTED_REMEDY = re.compile(r" (?:Quote it|Write [A-Za-z]+): '([^']*)'\.?$")
 _TYPES = {
     "bool_type": "true or false",
     "date_from_datetime_parsing": "a date, for example 2026-11-02",
@@ -79,10 +84,27 @@ def errors_of(
             for key_path, message in _messages(each, path, data, guide, secrets):
                 messages.setdefault(key_path, []).append(message)
     return [
-        SpecError(path, message)
+        SpecError(path, _without_rejected_remedy(message, path, data, model))
         for path, texts in messages.items()
         for message in dict.fromkeys(texts or [_mismatch(path, data, expectations[path], written, guide)])
     ]
+
+
+def _without_rejected_remedy(message: str, path: KeyPath, data: Any, model: type[BaseModel]) -> str:
+    """`message`; if its remedy is a quoted value that is rejected too, with the reason for that in place of the remedy."""
+    remedy = _QUOTED_REMEDY.search(message)
+    if remedy is None:
+        return message
+    repaired = copy.deepcopy(data)
+    _at(repaired, path[:-1])[path[-1]] = remedy[1]
+    try:
+        model.model_validate_json(json.dumps(repaired), strict=True)
+    except ValidationError as error:
+        for each in error.errors(include_url=False, include_input=False):
+            if each["type"] == "value_error" and _user_path(repaired, each["loc"], each["type"]) == path:
+                rest, reason = message[: remedy.start()], str(each["ctx"]["error"])
+                return rest if reason in rest else f"{rest} {reason}"
+    return message
 
 
 def _user_path(data: Any, loc: KeyPath, kind: str) -> KeyPath:
@@ -120,6 +142,8 @@ def _expected(error: Any, path: KeyPath, guide: SchemaGuide) -> str | None:
         keys = guide.keys(path) if kind.startswith("model") else []
         quantity = _FORMATS.get(guide.pattern(path), "") if kind == "string_type" else ""
         text = quantity if quantity.startswith(("a size", "a number")) else _TYPES[kind]
+        if text == "a whole number" and {"min", "max"} <= {*guide.keys(path)}:
+            text += " or a range, for example {min: 1, max: 3}"
         return f"{text}{f' with {_listed(keys)}' if keys else ''}"
     if kind in _BOUNDS:
         name, phrase = _BOUNDS[kind]
@@ -143,7 +167,7 @@ def _mismatch(path: KeyPath, data: Any, expectations: list[str], written: Callab
 def _remedy(path: KeyPath, value: Any, text: str | None, expectations: list[str], guide: SchemaGuide) -> str:
     expected = expectations[0]
     if isinstance(value, dict | list | None):
-        return ""
+        return range_of(path, value, expected)
     if ("text" in expectations or "CPUs" in expected) and isinstance(value, bool | int | float):
         return f" Quote it: '{text or str(value).lower()}'"
     unquoted = expected.startswith(("a whole number", "a number", "true or false"))
@@ -188,8 +212,7 @@ def _messages(error: Any, path: KeyPath, data: Any, guide: SchemaGuide, secrets:
         # Secrets are keys of the file, but no part of a spec.
         allowed = sorted((*guide.keys(path[:-1]), *(secrets if len(path) == 1 else ())))
         name = str(path[-1])
-        other = FIELDS_ELSEWHERE.get(name)
-        near = f" Did you mean {other!r}?" if other in allowed else suggestion(name, allowed)
+        near = field_hint(name, _at(data, path[:-1]), allowed) or suggestion(name, allowed)
         yield path, f"Unknown field {shown(name)}.{near} Allowed fields: {_listed(allowed)}."
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
         name = context["discriminator"].strip("'()")

@@ -25,6 +25,7 @@ from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, SECRET_KEYS, SEED_KEY, 
 from stackfile.schema_guide import SchemaGuide
 from stackfile.stack import Stack, StackSecrets, StackSettings
 from stackfile.valid_subset import text_at, valid_subset, with_samples
+from stackfile.yaml_scalars import AMBIGUOUS
 
 if TYPE_CHECKING:
     import pulumi
@@ -155,6 +156,9 @@ def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | N
     if not has_key_seed and all(error.path != (SEED_KEY,) for error in (*errors, *(each.error for each in notation))):
         remedy = f'Set it with: pulumi config set --secret {SEED_KEY} "$(openssl rand -hex 32)"'
         errors.append(SpecError((SEED_KEY,), f"Missing required secret. {remedy}"))
+    # The field's own message has the values that it allows.
+    judged = {error.path for error in errors}
+    notation = [each for each in notation if each.error.path not in judged or AMBIGUOUS not in each.error.message]
     reported = {each.error.path for each in notation}
     errors = [error for error in errors if error.path not in reported and error.path[-1:] != ("secure",)]
     return settings, [*notation, *(LocatedError(error, file.locate(error.path) if file else None) for error in errors)]

@@ -12,9 +12,10 @@ from typing import Any
 from components.spec import KeyPath
 from stackfile.schema_guide import SchemaGuide
 
-# Sections whose entries can be left out one by one, and sections that nothing else names.
+# Sections whose entries can be left out one by one.
 _BY_ENTRY = ("nodePools", "storage", "queues", "models", "consumers", "extraObjects")
-_WHOLE = ("monitoring", "benchmark", "budget")
+# Sections that nothing else names, each with a valid value in place of an invalid one; None leaves it out.
+_WHOLE: dict[str, Any] = {"monitoring": {"prometheus": {"namespace": "sample", "url": "http://sample"}}, "benchmark": None, "budget": None}
 
 
 def valid_subset(data: dict[str, Any], invalid: Collection[KeyPath]) -> tuple[dict[str, Any], set[str]] | None:
@@ -32,9 +33,10 @@ def valid_subset(data: dict[str, Any], invalid: Collection[KeyPath]) -> tuple[di
             del rest[section][name]
             names.add(name)
         stale = {(section, name) for section in _BY_ENTRY for name, entry in rest.get(section, {}).items() if names & _words(entry)}
-    for section in _WHOLE:
+    for section, sample in _WHOLE.items():
         if section in rest and (names & _words(rest[section]) or any(path[0] == section for path in invalid)):
             del rest[section]
+            rest |= {section: sample} if sample else {}
     return rest, names
 
 
@@ -44,7 +46,10 @@ def with_samples(data: dict[str, Any], invalid: Collection[KeyPath], guide: Sche
     An error that is the same with low and with high samples does not depend on the invalid values.
     """
     repaired = copy.deepcopy(data)
+    repaired |= {str(path[0]): sample for path in invalid if (sample := _WHOLE.get(str(path[0])))}
     for path in invalid:
+        if _WHOLE.get(str(path[0])):
+            continue
         parent: Any = repaired
         try:
             for part in path[:-1]:

@@ -20,6 +20,7 @@ _INTEGER = re.compile(r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]
 _FLOAT = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
 _NOT_FINITE = re.compile(r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
 _PLAIN_NUMBER = re.compile(r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$")
+AMBIGUOUS = "is ambiguous: some YAML parsers read"
 _LARGEST = 2**64
 _LONGEST_NUMBER = 64
 
@@ -33,7 +34,7 @@ def resolve(text: str) -> tuple[Scalar, str | None]:
     first = text[0]
     if not (first.isascii() and (first.isdigit() or first in "+-.")):
         if _AMBIGUOUS_BOOLEANS.match(text):
-            return text, f"{text} is ambiguous: some YAML parsers read a boolean, others text. Write true or false, or quote it: '{text}'"
+            return text, f"{text} {AMBIGUOUS} a boolean, others text. Write true or false, or quote it: '{text}'"
         return text, None
     return _number_like(text)
 
@@ -42,7 +43,7 @@ def _number_like(text: str) -> tuple[Scalar, str | None]:
     if _DATE.match(text):
         return text, f"{text} is read as a date, which changes its format. Quote it: '{text}'"
     if _SEXAGESIMAL.match(text):
-        return text, f"{text} is ambiguous: some YAML parsers read a base-60 number, others text. Quote it: '{text}'"
+        return text, f"{text} {AMBIGUOUS} a base-60 number, others text. Quote it: '{text}'"
     if _NOT_FINITE.match(text):
         return text, f"{text} is not a finite number. Write a finite number, or quote it: '{text}'"
     if _INTEGER.match(text) or _FLOAT.match(text):

@@ -15,19 +15,25 @@ if TYPE_CHECKING:
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     """Check every model whose number of replicas is a range."""
-    prometheus = None if settings.monitoring is None else settings.monitoring.prometheus.url
+    prometheus = None if settings.monitoring is None else settings.monitoring.prometheus
     counts = settings.gateway is not None and settings.gateway.counts_requests
     for name, model in settings.models.items():
         scaling, signals = model.scaling, model.scaling_signals
         path = ("models", name, "replicas")
         if scaling is None or "ongoing_requests" in signals:
             continue
-        if prometheus is None and "cpu" not in signals:
+        if (prometheus is None or prometheus.url is None) and "cpu" not in signals:
             listed = ", ".join(map(to_camel, signals))
+            namespace = "monitoring" if prometheus is None else prometheus.namespace
+            url = f"http://prometheus-operated.{namespace}.svc:9090"
+            remedy = (
+                f'Add, for example, inferplan:monitoring: {{prometheus: {{namespace: {namespace}, url: "{url}"}}}}'
+                if prometheus is None
+                else f"Set monitoring.prometheus.url, for example {url}"
+            )
             yield SpecError(
                 path,
-                f"The scaler reads {listed} from Prometheus, whose address is missing. Set monitoring.prometheus.url, for example "
-                "http://prometheus-operated.monitoring.svc:9090, or scale on CPU: on: {cpu: 70}.",
+                f"The scaler reads {listed} from Prometheus, whose address is missing. {remedy}, or scale on CPU: on: {{cpu: 70}}.",
             )
         if not counts and "requests_in_flight" in signals:
             remedy = "Use gateway.implementation: nginx" if settings.gateway else "Add gateway"

@@ -33,7 +33,18 @@ def test_a_pool_that_grows_for_its_models_is_named_with_both_numbers_and_that_a_
 
 def test_a_pool_in_auto_mode_is_named_with_the_option_that_lets_karpenter_choose():
     [line] = [each for each in notes("prod") if each.startswith("nodePools.l40s")]
+    assert "EKS Auto Mode adds the rest." in line
     assert line.endswith("With up --karpenter, Karpenter itself chooses them.")
+
+
+@pytest.mark.parametrize("autoscaler", ["install", "existing", "none"])
+def test_an_autoscaler_without_node_groups_is_named_as_without_effect(autoscaler):
+    pool = {**L40S, "instanceTypes": ["g6e.4xlarge"]}
+    text = f"cluster.autoscaler: {autoscaler} has no effect, because EKS Auto Mode adds the nodes of every pool. Remove it."
+    cluster = {**CREATED, "autoMode": True, "autoscaler": autoscaler}
+    assert text in list(capacity_notes(aws_settings(cluster=cluster, nodePools={"l40s": pool})))
+    groups = aws_settings(cluster=cluster, nodePools={"l40s": {**pool, "nodes": "nodeGroup"}})
+    assert text not in list(capacity_notes(groups))
 
 
 def test_nodes_that_the_stack_file_does_not_list_are_named():

@@ -93,6 +93,9 @@ _OBSTACLES: tuple[tuple[Callable[[EksPool], bool], str], ...] = (
     (lambda pool: pool.hugepages2_mi is not None, "EKS Auto Mode cannot reserve huge pages"),
     (lambda pool: pool.root_volume.type != "gp3", "disks of EKS Auto Mode nodes are gp3"),
     (lambda pool: pool.runtime_class is not None, "EKS Auto Mode has no further RuntimeClasses"),
-    (lambda pool: pool.size.desired is not None, "EKS Auto Mode decides the number of nodes between size.min and size.max by itself"),
+    (
+        lambda pool: pool.size.desired is not None,
+        "it has size.desired, but EKS Auto Mode decides the number of nodes between size.min and size.max by itself",
+    ),
     (lambda pool: pool.update.force or pool.update.strategy is not None, "EKS Auto Mode replaces nodes in its own way"),
 )

@@ -97,6 +97,8 @@ class EksCluster(EksControllers):
                 "its VPC (VPN, peering, or a runner in it); elsewhere they time out after the cluster exists. To open it to some networks, "
                 "set create.publicAccessCidrs."
             )
+        if self.autoscaler is not None and sections.node_pools and not node_groups(sections):
+            yield f"cluster.autoscaler: {self.autoscaler} has no effect, because EKS Auto Mode adds the nodes of every pool. Remove it."
         keepers = {store.pool for store in sections.storage.values() if isinstance(store, NodeDiskStoreSpec)}
         for name, pool in sections.node_pools.items():
             if isinstance(pool, EksPool) and self.has_auto_mode and not pool.is_auto_mode:

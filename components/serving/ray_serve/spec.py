@@ -212,12 +212,12 @@ class RayServeSpec(RayReplicas, ServedModel):
     def _too_large(self) -> Iterator[str]:
         for where, cards, _ in self._needs():
             if cards > self.accelerators_per_pod:
-                yield f"{where} needs {cards:g} cards in one worker and a worker has {self.accelerators_per_pod}; raise accelerators, or shard less"
+                yield f"{where} needs {cards:g} accelerators in one worker and a worker has {self.accelerators_per_pod}; raise accelerators, or shard less"
 
     def _too_many(self) -> Iterator[str]:
         wanted = sum(cards * replicas for _, cards, replicas in self._needs())
         if self.max_replicas and wanted > self.most_workers * self.accelerators_per_pod:
             yield (
-                f"the deployments need up to {wanted:g} cards and {self.most_workers} workers hold {self.most_workers * self.accelerators_per_pod}; "
+                f"the deployments need up to {wanted:g} accelerators and {self.most_workers} workers hold {self.most_workers * self.accelerators_per_pod}; "
                 "raise replicas or accelerators, or lower the deployments' replicas"
             )

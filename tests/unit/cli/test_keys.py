@@ -235,7 +235,7 @@ def test_a_stack_with_faults_is_not_touched(stack, keys):
     before = stack.read_bytes()
     code, _, err = keys("add", "chat")
     assert code == 2
-    assert "replicas: 'two' is not valid. Expected a whole number." in err
+    assert "replicas: 'two' is not valid. Expected a whole number or a range, for example {min: 1, max: 3}." in err
     assert stack.read_bytes() == before
 
 

@@ -48,7 +48,10 @@ def test_a_faulty_stack_is_bad_input_and_the_others_are_still_checked(project, i
     code, out, err = inferplan("validate")
     assert code == 2
     assert out.startswith("ok  stacks/Pulumi.onprem.yaml")
-    assert "stacks/Pulumi.local.yaml:19:7: models.llama-3-8b.replicas: 'two' is not valid. Expected a whole number." in err
+    assert (
+        "stacks/Pulumi.local.yaml:19:7: models.llama-3-8b.replicas: 'two' is not valid. Expected a whole number or a range, for example {min: 1, max: 3}."
+        in err
+    )
     assert "1 error in stacks/Pulumi.local.yaml" in err
 
 

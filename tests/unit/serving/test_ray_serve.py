@@ -157,7 +157,7 @@ def test_stages_are_counted_and_told_to_the_engine():
     llm = {**LLM, "tensorParallelSize": 2, "pipelineParallelSize": 2}
     [app] = serve_of(ray(replicas=2, applications={"llm": llm}))["applications"]
     assert app["args"]["llm_configs"][0]["engine_kwargs"] == {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}
-    with pytest.raises(ValidationError, match="need up to 4 cards and 1 workers hold 2"):
+    with pytest.raises(ValidationError, match="need up to 4 accelerators and 1 workers hold 2"):
         ray(applications={"llm": llm})
 
 
@@ -244,8 +244,8 @@ def test_rays_autoscaler_runs_as_kuberays_account_and_reaches_the_kubernetes_api
     ("fields", "said"),
     [
         ({"applications": {"a": CUSTOM, "b": CUSTOM}}, "both answer under /rag"),
-        ({"applications": {"a": {**LLM, "tensorParallelSize": 2}}, "accelerators": 1}, "needs 2 cards in one worker and a worker has 1"),
-        ({"applications": {"a": {**CUSTOM, "deployments": {"d": {"accelerators": 1, "numReplicas": 3}}}}}, "up to 3 cards"),
+        ({"applications": {"a": {**LLM, "tensorParallelSize": 2}}, "accelerators": 1}, "needs 2 accelerators in one worker and a worker has 1"),
+        ({"applications": {"a": {**CUSTOM, "deployments": {"d": {"accelerators": 1, "numReplicas": 3}}}}}, "up to 3 accelerators"),
         ({"workerAutoscaling": {"maxReplicas": 1}, "replicas": 2}, "below replicas 2"),
         ({"applications": {"a": LLM, "b": {**LLM, "routePrefix": "/b"}}}, "service of its own"),
         ({"applications": {"a": {**CUSTOM, "checkpointPath": "x", "args": {"checkpoint_path": "y"}}}}, "args repeats checkpoint_path"),

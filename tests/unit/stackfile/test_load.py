@@ -75,7 +75,7 @@ def test_faults_carry_positions_of_the_stack_file_that_the_values_came_from(proj
     path.write_text(path.read_text().replace("replicas: 2", "replicas: two"))
     [line] = refusal(config_of(project)).lines
     assert line.startswith("stacks/Pulumi.test.yaml:")
-    assert "models.llama-3-8b.replicas: 'two' is not valid. Expected a whole number." in line
+    assert "models.llama-3-8b.replicas: 'two' is not valid. Expected a whole number or a range, for example {min: 1, max: 3}." in line
 
 
 def test_values_of_another_file_are_not_given_positions_of_this_one(project):

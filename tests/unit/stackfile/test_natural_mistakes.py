@@ -21,6 +21,7 @@ from stackfile.settings import advised, validate
 ROOT = Path(__file__).parents[3]
 VLLM, POOL = "models.llama-3-8b", "nodePools.l40s"
 NFS, S3 = "storage.shared", "storage.weights"
+ONPREM_POOL = "nodePools.gaudi2"
 
 # Stack, path of the value, what the user typed (YAML), words of the message.
 MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
@@ -88,6 +89,9 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("prod", "cluster.create.zones", "[us-east-1a, us-east-1e]", ("us-east-1e has no EKS control plane", "us-east-1b")),
     ("prod", "cluster.create.kubernetesVersion", "1.35", ("Quote it", "'1.35'")),
     ("prod", "cluster.create.kubernetesVersion", "v1.35", ("'v1.35'", "'1.35'")),
+    ("prod", "cluster.create.kubernetesVersion", "'1.30'", ("'1.30' is not in the range", "Use 1.32 to 1.36")),
+    ("prod", "cluster.create.kubernetesVersion", "v1.30", ("'v1.30'", "Use 1.32 to 1.36")),
+    ("prod", "cluster.autoscaler", "true", ("Expected install, existing or none",)),
     ("prod", "consumers.chat.issued", "{'2': 2026/11/02}", ("'2026/11/02'", "2026-11-02")),
     # Shapes.
     ("local", f"{VLLM}.consumers", "chat", ("'chat'", "[chat]")),
@@ -110,6 +114,16 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
         "{requiredNodes: [{key: topology.kubernetes.io/zone, operator: In, values: [us-east-1d]}]}",
         ("us-east-1a",),
     ),
+    # A range of replicas, and the number of nodes.
+    ("local", f"{VLLM}.replicas", "1-3", ("'1-3'", "Write replicas: {min: 1, max: 3}")),
+    ("local", f"{VLLM}.replicas", "1..3", ("'1..3'", "Write replicas: {min: 1, max: 3}")),
+    ("local", f"{VLLM}.replicas", "[1, 3]", ("A list of 2", "Write replicas: {min: 1, max: 3}")),
+    ("local", f"{VLLM}.replicas", "auto", ("a whole number or a range, for example {min: 1, max: 3}",)),
+    ("local", f"{VLLM}.minReplicas", "2", ("'minReplicas'", "Write replicas: {min: 2, max: ")),
+    ("local", f"{VLLM}.maxReplicas", "5", ("'maxReplicas'", "Write replicas: {min: ", "max: 5}")),
+    ("prod", f"{POOL}.nodes", "3", ("3 is not valid", "autoMode or nodeGroup", "size: {min: 3, max: 3}")),
+    ("onprem", f"{ONPREM_POOL}.size", "2", ("'size'", "Write nodes: 2.")),
+    ("onprem", f"{ONPREM_POOL}.size", "{min: 2, max: 4}", ("'size'", "Write nodes: 4.")),
     # Fields of other tools.
     ("local", f"{VLLM}.replica", "2", ("'replica'", "'replicas'")),
     ("local", f"{VLLM}.gpus", "2", ("'gpus'", "'accelerators'")),

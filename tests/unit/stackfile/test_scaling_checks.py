@@ -78,7 +78,7 @@ def test_on_is_a_key_although_some_parsers_read_a_boolean(tmp_path):
 def test_metrics_need_the_address_of_prometheus(lines):
     line = only(lines({"min": 1, "max": 2}, monitoring=None))
     assert "models.chat-model.replicas: The scaler reads waitingRequests, kvCachePercent from Prometheus, whose address is missing." in line
-    assert "Set monitoring.prometheus.url" in line
+    assert "Add, for example, inferplan:monitoring: {prometheus: {namespace: monitoring, url: " in line
     assert lines({"min": 1, "max": 2, "on": {"cpu": 70}}, monitoring=None) == ()
 
 

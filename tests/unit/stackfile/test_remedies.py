@@ -1,0 +1,78 @@
+"""Remedies in messages: what they show is valid when pasted, and one mistake is one error."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from stackfile.errors import InvalidStack
+from stackfile.reader import read_stack
+from stackfile.settings import validate
+from tests.unit.stackfile.test_natural_mistakes import ROOT, VLLM, mistaken
+
+
+@pytest.mark.parametrize(
+    ("typed", "words", "absent"),
+    [
+        ("autoscaler: yes", "Expected install, existing or none", "true"),
+        ("loadBalancerController: on", "Expected install, existing or none", "true"),
+        ("autoMode: yes", "Expected true or false. Write autoMode: true.", "uote"),
+        ("autoMode: off", "Expected true or false. Write autoMode: false.", "uote"),
+    ],
+)
+def test_a_word_that_some_parsers_read_as_a_boolean_gets_the_values_of_its_field(tmp_path, typed: str, words: str, absent: str):
+    name = "    name: inference-prod\n"
+    file = tmp_path / "Pulumi.prod.yaml"
+    file.write_text((ROOT / "stacks/Pulumi.prod.yaml").read_text().replace(name, f"{name}    {typed}\n"))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    [line] = error.value.lines
+    assert words in line
+    assert absent not in line.replace("autoMode: true", "").replace("true or false", "")
+
+
+@pytest.mark.parametrize("typed", ["'1.30'", "1.30", "v1.30", "'1.30.4'", "'1.99'"])
+def test_a_remedy_shows_no_value_that_would_be_rejected(tmp_path, typed: str):
+    file = tmp_path / "Pulumi.prod.yaml"
+    file.write_text((ROOT / "stacks/Pulumi.prod.yaml").read_text().replace('kubernetesVersion: "1.35"', f"kubernetesVersion: {typed}"))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    [line] = error.value.lines
+    assert "Use 1.32 to 1.36" in line
+    assert "Write" not in line
+    assert "Quote it" not in line
+
+
+def test_the_remedy_for_a_missing_prometheus_is_complete_when_pasted(tmp_path):
+    tree = mistaken("local", f"{VLLM}.replicas", "{min: 1, max: 2}")
+    tree["config"].pop("inferplan:monitoring", None)
+    file = tmp_path / "Pulumi.local.yaml"
+    file.write_text(yaml.safe_dump(tree, sort_keys=False))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    [line] = error.value.lines
+    [paste] = re.findall(r"(inferplan:monitoring: \{.*?\}\})", line)
+    tree["config"] |= yaml.safe_load(paste)
+    file.write_text(yaml.safe_dump(tree, sort_keys=False))
+    assert validate(read_stack(file)).monitoring is not None
+
+
+@pytest.mark.parametrize(
+    ("prometheus", "where"),
+    [
+        ({"url": "http://prometheus.metrics.svc:9090"}, "monitoring.prometheus.namespace: "),
+        ({"namespace": "metrics", "url": "prometheus.metrics.svc"}, "monitoring.prometheus.url: "),
+        ({"namespace": "metrics"}, "Set monitoring.prometheus.url, for example http://prometheus-operated.metrics.svc:9090"),
+    ],
+)
+def test_one_mistake_in_monitoring_is_one_error(tmp_path, prometheus: dict[str, str], where: str):
+    tree = mistaken("local", f"{VLLM}.replicas", "{min: 1, max: 2}")
+    tree["config"]["inferplan:monitoring"] = {"prometheus": prometheus}
+    file = tmp_path / "Pulumi.local.yaml"
+    file.write_text(yaml.safe_dump(tree, sort_keys=False))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    [line] = error.value.lines
+    assert where in line
