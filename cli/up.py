@@ -79,7 +79,7 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, 
         # What was added to the state must be read from the cluster before it can be compared.
         options = replace(options, refresh=True)
     if target.live is not None:
-        note_changes_by_hand(workspace, recording, target.live)
+        note_changes_by_hand(workspace, recording, target.live, target.simulated)
     check_target(workspace, target, recording)
     settle_volumes(declared_keys(recording, workspace.settings.namespace), target.live, target.patch_volume, say)
     if target.live is not None:

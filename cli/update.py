@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,13 +65,19 @@ def offer_recovery(workspace: Workspace, target: UpdateTarget, options: UpdateOp
     return True
 
 
-def note_changes_by_hand(workspace: Workspace, recording: Recording, live: LiveCluster) -> None:
-    """Say which changes by hand the update is about to revert, and which it leaves."""
+def note_changes_by_hand(workspace: Workspace, recording: Recording, live: LiveCluster, cluster: Cluster | None) -> None:
+    """Say which changes by hand the update is about to revert, and which it leaves. A simulated `cluster` answers dry runs."""
     from cli.screen import note
-    from operations.drift.drift import drift_by_reading
+    from operations.drift.cluster import simulated
+    from operations.drift.drift import drift, drift_by_reading
     from operations.drift.text import notes_before_update
 
-    result = drift_by_reading(recording, workspace.settings.namespace, live, secrets_known=not workspace.secrets.placeholders)
+    namespace, known = workspace.settings.namespace, not workspace.secrets.placeholders
+    if cluster is None:
+        result = drift_by_reading(recording, namespace, live, secrets_known=known)
+    else:
+        with simulated(cluster) as compared:
+            result = drift(recording, namespace, replace(compared, live=live), secrets_known=known)
     note(notes_before_update(result, workspace.file.shown_path))
 
 
@@ -93,7 +100,7 @@ def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = Fals
     with ProgressView(progress()) as view:
         cluster = start(workspace.stack, view.step)
         live = LiveCluster(cluster.get)
-        note_changes_by_hand(workspace, recording, live)
+        note_changes_by_hand(workspace, recording, live, cluster)
         declared = declared_keys(recording, workspace.settings.namespace)
         settle_volumes(declared, live, partial(patch_simulated_volume, cluster), say)
         note(downtimes(live_servers(live, workspace.settings.namespace), declared_servers(recording)))

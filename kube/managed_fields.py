@@ -20,6 +20,15 @@ class Writer:
     time: str
 
 
+_TAKEN_OVER = ("kubectl", "before-first-apply")
+"""Starts of the managers whose fields the provider takes over before it updates an object (pulumi-kubernetes 4.32, fixCSAFieldManagers)."""
+
+
+def is_taken_over(writer: Writer) -> bool:
+    """True if the fields of `writer` become the stack's when an update changes the object."""
+    return writer.manager.startswith(_TAKEN_OVER) and writer.operation == "Update" and not writer.subresource
+
+
 def entries(live: Mapping[str, Any]) -> Iterator[tuple[Writer, Mapping[str, Any]]]:
     """The writers of `live` with their fields in the server's notation (FieldsV1)."""
     for each in live["metadata"].get("managedFields") or ():

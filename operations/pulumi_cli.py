@@ -32,16 +32,19 @@ def simulated_environment(cluster: Cluster) -> dict[str, str]:
 
 
 def answer(arguments: list[str], environment: Mapping[str, str]) -> str:
-    """The standard output of `pulumi` with `arguments`. Raises OperationError with its error output."""
-    ended = subprocess.run(
-        ["pulumi", *arguments, "--non-interactive"],  # noqa: S607 - the user's own CLI, wherever PATH has it
-        cwd=project_root(),
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """The standard output of `pulumi` with `arguments`. Raises OperationError with its error output, and if there is no `pulumi`."""
+    try:
+        ended = subprocess.run(
+            ["pulumi", *arguments, "--non-interactive"],  # noqa: S607 - the user's own CLI, wherever PATH has it
+            cwd=project_root(),
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise OperationError("pulumi is not on PATH (https://www.pulumi.com/docs/install). Install it") from None
     if ended.returncode:
         raise OperationError(f"pulumi {' '.join(arguments[:2])} failed: {' '.join((ended.stderr or ended.stdout).split())[-600:]}")
     return ended.stdout

@@ -33,8 +33,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _compare_lists(live: list[Any], wanted: list[Any], path: Path) -> Iterator[Difference]:
-    key = next((each for each in _KEYS if _identifies(each, live) and _identifies(each, wanted)), None)
-    if key is not None:
+    if (key := _key_of(live, wanted)) is not None:
         mine, theirs = ({each[key]: (index, each) for index, each in enumerate(items)} for items in (wanted, live))
         for name in [*mine, *(each for each in theirs if each not in mine)]:
             index, found = theirs.get(name, (mine.get(name, (0,))[0], MISSING))
@@ -47,15 +46,22 @@ def _compare_lists(live: list[Any], wanted: list[Any], path: Path) -> Iterator[D
         yield path, [each for each in live if each not in wanted], [each for each in wanted if each not in live]
 
 
+def _key_of(live: list[Any], wanted: list[Any]) -> str | None:
+    return next((each for each in _KEYS if _identifies(each, live) and _identifies(each, wanted)), None)
+
+
 def _identifies(key: str, items: list[Any]) -> bool:
     names = [each[key] for each in items if isinstance(each, Mapping) and isinstance(each.get(key), str | int)]
     return bool(items) and len(names) == len(items) == len(set(names))
 
 
 def declared_only(live: Any, declared: Any) -> Any:
-    """`live` reduced to the fields of `declared`; lists of another length stay whole. It hides what the server adds."""
+    """`live` reduced to the fields of `declared`; more items of a list stay. It hides what the server adds."""
     if isinstance(live, Mapping) and isinstance(declared, Mapping):
         return {name: declared_only(live[name], value) for name, value in declared.items() if name in live}
+    if isinstance(live, list) and isinstance(declared, list) and (key := _key_of(live, declared)) is not None:
+        ours = {each[key]: each for each in declared}
+        return [declared_only(each, ours.get(each[key], each)) for each in live]
     if isinstance(live, list) and isinstance(declared, list) and len(live) == len(declared):
         return [declared_only(one, other) for one, other in zip(live, declared, strict=True)]
     return live

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kube.field_owners import NODE_TAINTS, Owner, anyone_adds, manager_of, owner_of
-from kube.managed_fields import Writer, entries, undeclared, writers
+from kube.managed_fields import Writer, entries, is_taken_over, undeclared, writers
 from kube.names import DOMAIN, QUEUE_LABEL, SERVER_KEY
-from kube.paths import MISSING, mapping, value_at, with_values_of
+from kube.paths import MISSING, Path, mapping, value_at, with_values_of
 from operations.drift.cluster import ComparedCluster, DryRunRejected
 from operations.drift.compare import Difference, compare, declared_differences, declared_only, with_unknown_from
 from operations.drift.finding import Finding, action_of, setting_of
@@ -52,7 +52,14 @@ class _Comparison:
     rejected: dict[str, str] = field(default_factory=dict)
 
     def findings(self, registration: Registration, key: ObjectKey) -> Iterator[Finding]:
-        """The differences of one object."""
+        """The differences of one object. An update that changes the object takes over what kubectl added, and drops it."""
+        findings = list(self._findings(registration, key))
+        updates = any(each.action != "leave" for each in findings)
+        for each in findings:
+            taken = updates and each.action == "leave" and each.writer is not None and is_taken_over(each.writer)
+            yield replace(each, action="remove") if taken else each
+
+    def _findings(self, registration: Registration, key: ObjectKey) -> Iterator[Finding]:
         live = self.cluster.live.find(key)
         inputs = registration.inputs
         if live is None:
@@ -65,17 +72,16 @@ class _Comparison:
         body = with_values_of(live, body, registration.options.ignore_changes)
         labels = {**mapping(body, "metadata", "labels"), **mapping(body, "spec", "template", "metadata", "labels")}
         queued = QUEUE_LABEL in labels
+        additions = {path: (writer, found) for writer, path, found in _additions(live, body, key.kind, queued=queued)}
         for path, found, wanted in self._differences(key, body, live):
-            if owner_of(key.kind, path, queued=queued) is Owner.STACK and (self.secrets_known or path[-1] not in _DIGESTS):
+            ours = owner_of(key.kind, path, queued=queued) is Owner.STACK and path not in additions
+            if ours and (self.secrets_known or path[-1] not in _DIGESTS):
                 writer = _writer(live, path, found)
                 action = action_of(writer, found, wanted)
                 setting = setting_of(labels, path)
                 yield Finding(key=key, path=path, live=found, ours=wanted, writer=writer, action=action, setting=setting, secrets=inputs)
-        for writer, fields in entries(live):
-            if manager_of(writer.manager, writer.subresource) is Owner.PEOPLE:
-                for path, found in undeclared(live, fields, body):
-                    if not anyone_adds(key.kind, path, queued=queued) and found is not None:
-                        yield Finding(key=key, path=path, live=found, writer=writer, action="leave", setting=setting_of(labels, path))
+        for path, (writer, found) in additions.items():
+            yield Finding(key=key, path=path, live=found, writer=writer, action="leave", setting=setting_of(labels, path))
 
     def _differences(self, key: ObjectKey, body: dict[str, Any], live: dict[str, Any]) -> Iterator[Difference]:
         if _is_as_declared(live, body):
@@ -141,6 +147,15 @@ def drift_by_reading(recording: Recording, namespace: str, live: LiveCluster, *,
 
     cluster = ComparedCluster(live=live, dry_run=dry_run, kubectl="kubectl")
     return drift(recording, namespace, cluster, secrets_known=secrets_known)
+
+
+def _additions(live: Mapping[str, Any], body: Mapping[str, Any], kind: str, *, queued: bool) -> Iterator[tuple[Writer, Path, Any]]:
+    """Yield the writer, path and value of each addition by people that `body` does not declare."""
+    for writer, fields in entries(live):
+        if manager_of(writer.manager, writer.subresource) is Owner.PEOPLE:
+            for path, found in undeclared(live, fields, body):
+                if not anyone_adds(kind, path, queued=queued) and found is not None:
+                    yield writer, path, found
 
 
 def _clouds(recording: Recording) -> Iterator[str]:

@@ -14,8 +14,9 @@ from kube.paths import MISSING, Path, covers, parse, text_of
 from operations.live import ObjectKey
 from rehearsal.engine.wire.values import Secret
 
-Action = Literal["create", "reset", "apply", "contest", "leave", "replace"]
-"""The effect of `inferplan up` on a difference; `apply` brings a change of the stack file, `contest` is undone by a scaler."""
+Action = Literal["create", "reset", "apply", "contest", "leave", "remove"]
+"""The effect of `inferplan up` on a difference; `apply` brings a change of the stack file, `contest` is undone by a scaler, `remove`
+drops what kubectl added, because the update changes the same object."""
 
 HIDDEN: Final = "[secret]"
 _SECRET_NAME = re.compile(r"(?i)token|secret|passw|credential|api[-_]?key|private[-_]?key")

@@ -37,10 +37,13 @@ def lines(drift: Drift, words: Words) -> Iterator[str]:
 def notes_before_update(drift: Drift, file: str) -> Iterator[str]:
     """A sentence for each change by hand that the update is about to revert, or leaves."""
     for each in drift.findings:
-        if each.writer is None or each.action not in ("reset", "contest", "leave"):
+        if each.writer is None or each.action not in ("reset", "contest", "leave", "remove"):
             continue
         keep = f". To keep it, set {each.setting} in {file}" if each.setting else ""
-        effect = "stays, because the stack does not declare it" if each.action == "leave" else f"is set back{keep}"
+        effect = {
+            "leave": "stays, because the stack does not declare it",
+            "remove": f"is removed, because the update changes this object{keep}",
+        }.get(each.action, f"is set back{keep}")
         yield f"{each.key}: {each.sentence()} (changed by {each.author}); it {effect}"
 
 
@@ -62,6 +65,8 @@ def remedy(finding: Finding, words: Words) -> str:
         case "leave":
             edit = f"{words.kubectl} edit {finding.key.kind.lower()} {finding.key.name}{place}"
             return f"{words.command} leaves it, because the stack does not declare it. Remove it with: {edit}{keep}"
+        case "remove":
+            return f"{words.command} removes it, because it changes this object{keep}"
     return f"{words.command} sets it back{keep}"
 
 

@@ -34,6 +34,9 @@ OBJECTS = """  inferplan:extraObjects:
       metadata: {name: reader}
       rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]
 """
+_VARIABLE = [{"name": "BAZ", "value": "1"}]
+_CONTAINERS = {"containers": [{"name": "nginx", "env": _VARIABLE}], "initContainers": [{"name": "prepare", "env": _VARIABLE}]}
+VARIABLE = Edit("a variable", GATEWAY, "", {"spec": {"template": {"spec": _CONTAINERS}}}, "strategic", "kubectl-set")
 WORDS = Words(command="inferplan up local", file="Pulumi.local.yaml", kubectl="kubectl")
 
 
@@ -130,8 +133,8 @@ def test_scalers_controllers_and_labels_of_others_are_no_drift(running, make):
     assert running.findings() == ()
 
 
-def test_changes_by_hand_are_reported_together_and_one_update_reverts_them(running):
-    """It keeps the number of replicas that a scaler set."""
+def test_changes_by_hand_are_reported_together_and_one_update_reverts_them(running, make):
+    """It keeps the number of replicas that a scaler set, and what a person added to an object that it does not change."""
     running.send("image", "replicas", "Secret value", "another variable", "Service deleted", "a scaler at work")
     status, told = running.run("status"), running.run("drift")
     assert (status.returncode, told.returncode) == (3, 3)
@@ -154,7 +157,16 @@ def test_changes_by_hand_are_reported_together_and_one_update_reverts_them(runni
     assert "it is set back. To keep it, set models.llama-3-8b.replicas in " in updated
     assert running.findings() == ()
     assert running.api.request("GET", GATEWAY)["spec"]["replicas"] == 3
-    assert changed_objects(running.up()) == 0
+    make(VARIABLE)
+    before = running.api.request("GET", GATEWAY)["spec"]["template"]
+    assert [each.action for each in running.findings()] == ["leave", "leave"]
+    status = running.run("status")
+    assert "fieldRef" not in status.stdout, status.stdout
+    updated = running.up()
+    assert changed_objects(updated) == 0
+    assert updated.count("it stays, because") == 2
+    assert "is set back" not in updated
+    assert running.api.request("GET", GATEWAY)["spec"]["template"] == before
 
 
 @pytest.mark.parametrize("edit", in_full(*EDITS), ids=lambda each: each.name)

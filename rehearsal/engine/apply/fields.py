@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from kube.managed_fields import writers
+from kube.managed_fields import entries, is_taken_over, writers
 from kube.paths import parse, with_values_of
 
 Object = dict[str, Any]
@@ -61,10 +61,6 @@ def with_ignored(live: Object, body: Object, paths: Iterable[str], manager: str)
     return with_values_of({}, with_values_of(live, body, paths), others)
 
 
-_TAKEN_OVER = ("kubectl", "before-first-apply")
-"""Starts of the managers whose fields the provider takes over before it updates an object (4.32, fixCSAFieldManagers)."""
-
-
 def taken_over(live: Object, manager: str) -> list[Object] | None:
     """The `managedFields` of `live` with the fields that kubectl wrote given to `manager`; None if there are none.
 
@@ -73,11 +69,11 @@ def taken_over(live: Object, manager: str) -> list[Object] | None:
     mine: Object = {"manager": manager, "operation": "Apply", "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1", "fieldsV1": {}}
     left = []
     taken = False
-    for entry in live["metadata"].get("managedFields") or ():
-        is_mine = entry["manager"] == manager and entry["operation"] == "Apply"
-        is_theirs = entry["manager"].startswith(_TAKEN_OVER) and entry["operation"] == "Update" and not entry.get("subresource")
+    for (writer, fields), entry in zip(entries(live), live["metadata"].get("managedFields") or (), strict=True):
+        is_mine = writer.manager == manager and writer.operation == "Apply"
+        is_theirs = is_taken_over(writer)
         if is_mine or is_theirs:
-            mine = {**mine, "fieldsV1": _union(mine["fieldsV1"], entry.get("fieldsV1") or {})}
+            mine = {**mine, "fieldsV1": _union(mine["fieldsV1"], dict(fields))}
             taken = taken or is_theirs
         else:
             left.append(entry)
@@ -97,9 +93,9 @@ def contains(live: Any, declared: Any) -> bool:
     return bool(live == declared)
 
 
-def content_of(live: Object, manager: str) -> Object:
-    """The fields of `live` that `manager` alone owns: controllers write labels, taints and annotations at any time."""
-    ours = without_others(live, manager)
+def content_of(live: Object, manager: str = "") -> Object:
+    """The fields of `live`, with `manager` those that it alone owns: controllers write labels, taints and annotations at any time."""
+    ours = without_others(live, manager) if manager else live
     metadata = {name: value for name, value in ours["metadata"].items() if name not in _VOLATILE}
     content = {name: value for name, value in ours.items() if name not in ("metadata", "status")}
     if live["kind"] == "Node":

@@ -101,8 +101,8 @@ class Objects:
         replace = replace or ("" if before is None else unready(body, before))
         if before is not None and not replace:
             body = with_ignored(before, body, ignore, MANAGER)
-            if same and force and contains(before, body):
-                # As the provider does: a forced apply would remove items that others added to lists with one owner.
+            if same and force and (contains(before, body) or not self._would_change(before, body, key, resource)):
+                # As the provider does: taking over fields of kubectl would remove what people added next to the declared ones.
                 return Result(live=before, change="unchanged")
         if before is not None and replace:
             fields = self._immutable_fields(body, key, resource)
@@ -111,7 +111,7 @@ class Objects:
             return Result(live=self._send(body, key, resource, force=force)[0], change="replaced", note=note)
         try:
             if before is not None and force:
-                self._take_over(before, key, resource)
+                before = self._take_over(before, key, resource)
             live, created = self._send(body, key, resource, force=force)
         except ApiError as error:
             if not is_immutable(error):
@@ -127,13 +127,23 @@ class Objects:
             return Result(live=live, change="changed", note="it existed already and is managed from now on")
         return Result(live=live, change="unchanged" if content_of(before, MANAGER) == content_of(live, MANAGER) else "changed")
 
-    def _take_over(self, live: Object, key: Key, resource: Resource) -> None:
+    def _would_change(self, live: Object, body: Object, key: Key, resource: Resource) -> bool:
+        """True unless applying `body` would leave `live` as it is, with the items that others added to its lists."""
+        try:
+            applied, _ = self.api.apply(resource.path(key.namespace, key.name), body, manager=MANAGER, force=True, dry_run=True)
+        except ApiError:
+            return True
+        return content_of(applied) != content_of(live)
+
+    def _take_over(self, live: Object, key: Key, resource: Resource) -> Object:
+        """`live` with the fields that kubectl wrote given to our manager."""
         fields = taken_over(live, MANAGER)
         if fields is not None:
             steps = [("managedFields", fields), ("resourceVersion", live["metadata"]["resourceVersion"])]
             patch = [{"op": "replace", "path": f"/metadata/{name}", "value": value} for name, value in steps]
             with contextlib.suppress(ApiError):  # someone changed the object since; the apply decides
-                self.api.request("PATCH", resource.path(key.namespace, key.name), patch, media="application/json-patch+json")
+                return self.api.request("PATCH", resource.path(key.namespace, key.name), patch, media="application/json-patch+json")
+        return live
 
     def _immutable_fields(self, body: Object, key: Key, resource: Resource) -> str:
         """The server's reason against updating an object that the provider replaces, "" if the server would update it."""

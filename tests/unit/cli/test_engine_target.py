@@ -48,6 +48,13 @@ def test_a_cluster_that_does_not_answer_is_not_asked(monkeypatch, tmp_path):
     assert created_cluster("prod") is None
 
 
+def test_without_the_pulumi_cli_there_is_no_cluster_to_ask(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert created_cluster("prod") is None
+    with pytest.raises(OperationError, match=r"pulumi is not on PATH .*Install it"):
+        pulumi_cli.answer(["whoami"], {})
+
+
 def test_a_stack_that_does_not_exist_yet_has_no_cluster(monkeypatch):
     def answer(*_):
         raise OperationError("no stack named 'prod' found")
