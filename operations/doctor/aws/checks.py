@@ -8,7 +8,7 @@ from components.platforms.aws.cluster_spec import EksCluster
 from operations.doctor.aws.account import Ask, Credentials, ExaminedAccount
 from operations.doctor.aws.buckets import check_buckets
 from operations.doctor.aws.offerings import check_offerings
-from operations.doctor.aws.permissions import check_permissions, policy_json
+from operations.doctor.aws.permissions import check_permissions, policy_json, scope_of
 from operations.doctor.aws.quotas import check_counts, check_vcpus
 from operations.doctor.aws.resources import (
     check_account,
@@ -56,4 +56,4 @@ def stack_policy(workspace: Workspace, recording: Recording) -> str | None:
     if not isinstance(cluster, EksCluster):
         return None
     types = {each.type for each in recording if each.custom and not each.read and each.type.startswith("aws:")}
-    return policy_json(types, cluster.region)
+    return policy_json(types, scope_of(recording, cluster.region))

@@ -45,6 +45,7 @@ class Account:
     def __init__(self) -> None:
         self.quotas = dict(QUOTAS)
         self.denied_actions: set[str] = set()
+        self.denied_resources: set[str] = set()
         self.reservation = {
             "CapacityReservationId": "cr-0123456789abcdef0",
             "State": "active",
@@ -84,7 +85,16 @@ class Account:
     def _written(self, operation: str, parameters: dict[str, Any]) -> Any:
         if operation == "simulate_principal_policy" and operation not in self.answers:
             names = {each: "implicitDeny" if each in self.denied_actions else "allowed" for each in parameters["ActionNames"]}
-            return {"EvaluationResults": [{"EvalActionName": each, "EvalDecision": decision} for each, decision in names.items()]}
+            resources = [
+                {"EvalResourceName": arn, "EvalResourceDecision": "implicitDeny" if arn in self.denied_resources else "allowed"}
+                for arn in parameters.get("ResourceArns", ())
+            ]
+            return {
+                "EvaluationResults": [
+                    {"EvalActionName": each, "EvalDecision": decision, "ResourceSpecificResults": resources}
+                    for each, decision in names.items()
+                ]
+            }
         return {**self._fields(), **self.answers}.get(operation)
 
     def _fields(self) -> dict[str, Any]:

@@ -32,13 +32,14 @@ def opened(stack: str) -> Workspace:
 
 
 class Outline:
-    """The reviewed resources of `prod`, without inputs. Other stacks differ in settings alone here."""
+    """The reviewed resources of `prod`, with the name alone as inputs. Other stacks differ in settings alone here."""
 
     stack = "prod"
 
     def __iter__(self) -> Iterator[SimpleNamespace]:
         text = (ROOT / "tests" / "stacks" / "outlines" / "prod.txt").read_text()
-        return iter([SimpleNamespace(type=each, custom=True, read=False) for each in re.findall(r"^ +(aws:\S+:\w+)", text, re.MULTILINE)])
+        rows = re.findall(r"^ +(aws:\S+:\w+) (\S+)", text, re.MULTILINE)
+        return iter([SimpleNamespace(type=type_, name=name, custom=True, read=False, inputs={"bucket": name}) for type_, name in rows])
 
 
 @pytest.fixture(autouse=True)
@@ -207,6 +208,16 @@ def test_an_image_that_does_not_exist_is_named(account, monkeypatch):
     assert finding[1:3] == ("error", f"pool l4: image {image} is not available in us-east-1")
     account.answers["describe_images"] = {"Images": [{"ImageId": image, "State": "available"}]}
     assert [each[1] for each in examine(account, "AWS images", stack="dev")] == ["ok"]
+
+
+def test_rights_on_roles_are_simulated_for_the_roles_of_the_stack(account):
+    account.denied_resources.add(f"arn:aws:iam::{ACCOUNT}:role/nodes-0000000")
+    [finding] = examine(account, "AWS permissions")
+    assert finding[1] == "error"
+    assert "iam:PassRole" in finding[2]
+    assert "iam:CreateRole" in finding[2]
+    assert "iam:GetRole," not in finding[2]
+    assert "ec2:" not in finding[2]
 
 
 def test_a_denied_call_names_its_permission_and_the_policy(account, monkeypatch):
