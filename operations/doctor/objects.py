@@ -147,9 +147,12 @@ def check_secrets(cluster: ExaminedCluster) -> Iterator[Finding]:
             later = "" if exists else "; the namespace does not exist yet, and the stack creates it"
             yield report(f"{each.readers[0]} reads Secret {each.name}, which does not exist{later}", _creation(cluster, each))
         elif lacking:
+            # A patch keeps the other keys, and changes nothing if a file is missing.
+            sources = "".join(f" --from-file={key}=FILE" for key in lacking)
             yield error(
                 f"Secret {each.name} has no key {', '.join(lacking)}, which {each.readers[0]} reads",
-                f"{cluster.kubectl} -n {each.namespace} delete secret {each.name} && {_creation(cluster, each)}",
+                f"{cluster.kubectl} -n {each.namespace} create secret generic {each.name}{sources} --dry-run=client -o json | "
+                f"{cluster.kubectl} -n {each.namespace} patch secret {each.name} --patch-file=/dev/stdin",
             )
         else:
             yield ok(f"Secret {each.name} exists" + (f" with {', '.join(each.keys)}" if each.keys else ""))

@@ -96,7 +96,7 @@ BROKEN = [
     ("network policies", network("aws-node"), "warning", "enableNetworkPolicy is off", "--addon-name vpc-cni"),
     ("network policies", network("fabric"), "unknown", "not provable from here", "docs/doctor.md"),
     ("secrets", lambda w: w.remove("Secret", "minio"), "error", "Secret minio, which does not exist", "kubectl --context onprem -n inference create secret generic minio --from-file=AWS_ACCESS_KEY_ID=FILE"),
-    ("secrets", lambda w: w.one("Secret", "minio").update(data={"AWS_ACCESS_KEY_ID": "c2VjcmV0"}), "error", "Secret minio has no key AWS_SECRET_ACCESS_KEY", "delete secret minio &&"),
+    ("secrets", lambda w: w.one("Secret", "minio").update(data={"AWS_ACCESS_KEY_ID": "c2VjcmV0"}), "error", "Secret minio has no key AWS_SECRET_ACCESS_KEY", "--from-file=AWS_SECRET_ACCESS_KEY=FILE --dry-run=client -o json | kubectl --context onprem -n inference patch secret minio --patch-file=/dev/stdin"),
     ("quotas", quota("4"), "error", "allows 4 requests.habana.ai/gaudi, 4 are free, and the stack needs 12", '"requests.habana.ai/gaudi":"12"'),
     ("quotas", quota("16", used="8"), "warning", "8 are free, and the stack needs 12", "patch resourcequota team"),
     ("quotas", limit_range("100Gi"), "error", "a container may have 100Gi memory, and one of Deployment llama-3-70b has 383Gi", "edit limitrange team"),
