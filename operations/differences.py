@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kube.names import INSTANCE_LABEL
-from kube.paths import MISSING, mapping, text_of, with_values_of
+from kube.paths import Path, mapping, text_of, with_values_of
 from operations.drift.compare import declared_differences, with_unknown_from
-from operations.drift.finding import masked, shown
+from operations.drift.visible import shown, visible
 from operations.live import LiveCluster, ObjectKey
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tup
 def _other_fields(declared: Declared, live: Mapping[str, Any]) -> Iterator[str]:
     wanted = with_values_of(dict(live), with_unknown_from(live, declared.inputs), declared.ignored)
     for path, found, value in declared_differences(declared.key.kind, {"spec": live.get("spec")}, {"spec": wanted.get("spec")}):
-        yield f"{text_of(path)} is {_text(found)}, the file says {_text(value)}"
+        yield f"{text_of(path)} is {_text(found, path, declared)}, the file says {_text(value, path, declared)}"
 
 
-def _text(value: Any) -> str:
-    return shown(None if value is MISSING else masked(value))
+def _text(value: Any, path: Path, declared: Declared) -> str:
+    return shown(visible(value, path, declared.inputs))
 
 
 def _is_stopped(workload: Mapping[str, Any] | None) -> bool:

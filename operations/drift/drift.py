@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kube.field_owners import NODE_TAINTS, Owner, anyone_adds, manager_of, owner_of
@@ -19,6 +20,7 @@ from kube.paths import MISSING, Path, mapping, value_at, with_values_of
 from operations.drift.cluster import ComparedCluster, DryRunRejected
 from operations.drift.compare import Difference, compare, declared_differences, declared_only, with_unknown_from
 from operations.drift.finding import Finding, action_of, setting_of
+from operations.drift.visible import variable_at
 from operations.recovery.declared import registered_objects
 from rehearsal.engine.wire.recording import PROVIDER_PREFIX
 from rehearsal.engine.wire.values import reveal
@@ -72,6 +74,7 @@ class _Comparison:
         body = with_values_of(live, body, registration.options.ignore_changes)
         labels = {**mapping(body, "metadata", "labels"), **mapping(body, "spec", "template", "metadata", "labels")}
         queued = QUEUE_LABEL in labels
+        finding = partial(Finding, key=key, inputs=inputs)
         additions = {path: (writer, found) for writer, path, found in _additions(live, body, key.kind, queued=queued)}
         for path, found, wanted in self._differences(key, body, live):
             ours = owner_of(key.kind, path, queued=queued) is Owner.STACK and path not in additions
@@ -79,9 +82,12 @@ class _Comparison:
                 writer = _writer(live, path, found)
                 action = action_of(writer, found, wanted)
                 setting = setting_of(labels, path)
-                yield Finding(key=key, path=path, live=found, ours=wanted, writer=writer, action=action, setting=setting, secrets=inputs)
+                yield finding(
+                    path=path, live=found, ours=wanted, writer=writer, action=action, setting=setting, variable=variable_at(live, path)
+                )
         for path, (writer, found) in additions.items():
-            yield Finding(key=key, path=path, live=found, writer=writer, action="leave", setting=setting_of(labels, path))
+            variable = variable_at(live, path)
+            yield finding(path=path, live=found, writer=writer, action="leave", setting=setting_of(labels, path), variable=variable)
 
     def _differences(self, key: ObjectKey, body: dict[str, Any], live: dict[str, Any]) -> Iterator[Difference]:
         if _is_as_declared(live, body):

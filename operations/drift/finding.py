@@ -1,8 +1,7 @@
-"""One difference between a live object and the stack: who made it, and what to type. Values of secrets are hidden."""
+"""One difference between a live object and the stack: who made it, and what to type."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -11,16 +10,12 @@ from kube.field_owners import Owner, manager_of
 from kube.managed_fields import Writer
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from kube.paths import MISSING, Path, covers, parse, text_of
+from operations.drift.visible import shown, visible
 from operations.live import ObjectKey
-from rehearsal.engine.wire.values import Secret
 
 Action = Literal["create", "reset", "apply", "contest", "leave", "remove"]
 """The effect of `inferplan up` on a difference; `apply` brings a change of the stack file, `contest` is undone by a scaler, `remove`
 drops what kubectl added, because the update changes the same object."""
-
-HIDDEN: Final = "[secret]"
-_SECRET_NAME = re.compile(r"(?i)token|secret|passw|credential|api[-_]?key|private[-_]?key")
-_WIDTH: Final = 80
 
 _SETTINGS: Final = {
     "model": (
@@ -58,7 +53,10 @@ class Finding:
     action: Action
     setting: str = ""
     """The field of the stack file that decides about it, "" if none is known."""
-    secrets: Any = field(default=None, repr=False)
+    variable: str = ""
+    """The environment variable that the path leads into, "" if it leads elsewhere."""
+    inputs: Any = field(default=None, repr=False)
+    """The declared inputs, which mark secrets."""
 
     @property
     def place(self) -> str:
@@ -66,20 +64,16 @@ class Finding:
         return text_of(self.path)
 
     def values(self) -> tuple[Any, Any]:
-        """The live value and ours with secrets hidden, None for a value that does not exist."""
-        hide = self.key.kind == "Secret" and self.path[:1] in (("data",), ("stringData",), ())
-        hide = hide or _is_secret(self.secrets, self.path) or bool(_SECRET_NAME.search(self.place))
-        live, ours = (None if each is MISSING else HIDDEN if hide else masked(each) for each in (self.live, self.ours))
-        return live, ours
+        """The live value and ours with free text and secrets hidden, None for a value that does not exist."""
+        return visible(self.live, self.path, self.inputs), visible(self.ours, self.path, self.inputs)
 
     def sentence(self) -> str:
         """The difference in one sentence."""
         if not self.path:
             return "does not exist, and the stack declares it"
         live, ours = (shown(each) for each in self.values())
-        if self.ours is MISSING:
-            return f"{self.place} is {live}, the stack does not declare it"
-        return f"{self.place} is {live}, the stack declares {ours}"
+        declared = "does not declare it" if self.ours is MISSING else f"declares {ours}"
+        return f"{self.place}{f' ({self.variable})' if self.variable else ''} is {live}, the stack {declared}"
 
     @property
     def author(self) -> str:
@@ -90,43 +84,6 @@ class Finding:
         through = f" with subresource {self.writer.subresource}" if self.writer.subresource else ""
         when = f" at {self.writer.time}" if self.writer.time else ""
         return f"{self.writer.manager}{through}{when}"
-
-
-def shown(value: Any) -> str:
-    """`value` in at most 80 characters."""
-    text = "not set" if value is None else str(value)
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
-
-
-def masked(value: Any) -> Any:
-    """`value` without what looks like a secret: marked values, values next to such a name, arguments with such an option."""
-    match value:
-        case Secret():
-            return HIDDEN
-        case Mapping():
-            names = _SECRET_NAME.search(str(value.get("name", "")))
-            return {
-                key: HIDDEN if _SECRET_NAME.search(str(key)) or (names and key == "value") else masked(each) for key, each in value.items()
-            }
-        case list():
-            return [masked(each) for each in value]
-        case str() if _SECRET_NAME.search(value) and "=" in value:
-            return f"{value.partition('=')[0]}={HIDDEN}"
-    return value
-
-
-def _is_secret(inputs: Any, path: Path) -> bool:
-    """True if a value at, above or below `path` of `inputs` is marked secret."""
-    for part in path:
-        if isinstance(inputs, Secret):
-            return True
-        if isinstance(inputs, Mapping):
-            inputs = inputs.get(str(part))
-        elif isinstance(inputs, list) and isinstance(part, int) and part < len(inputs):
-            inputs = inputs[part]
-        else:
-            return False
-    return isinstance(inputs, Secret)
 
 
 def action_of(writer: Writer | None, live: Any, ours: Any) -> Action:

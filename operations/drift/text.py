@@ -86,6 +86,7 @@ def _entry(finding: Finding, text: str) -> dict[str, Any]:
     return {
         "object": {"apiVersion": key.api_version, "kind": key.kind, "namespace": key.namespace, "name": key.name},
         "path": finding.place,
+        "variable": finding.variable or None,
         "live": live,
         "declared": ours,
         "by": None if finding.writer is None else asdict(finding.writer),

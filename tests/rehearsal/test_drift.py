@@ -145,8 +145,8 @@ def test_changes_by_hand_are_reported_together_and_one_update_reverts_them(runni
         "to keep it, set models.llama-3-8b.replicas in ",
         "image is docker.io/vllm/vllm-openai:v0.1.0, the stack declares docker.io/vllm/vllm-openai:v0.33",
         "by: kubectl-set at 20",
-        'data["api-key"] is [secret], the stack declares [secret]',
-        "{'name': 'DEBUG', 'value': '1'}, the stack does not declare it",
+        'data["api-key"] is [not shown], the stack declares [not shown]',
+        "{'name': 'DEBUG', 'value': '[not shown]'}, the stack does not declare it",
         "Service inference/llama-3-8b\n  does not exist",
     ):
         assert each in told.stdout, told.stdout

@@ -1,0 +1,144 @@
+"""What people put into a cluster by hand can be a secret: no text of `drift`, `status` or `up` may show it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from operations.drift.cluster import ComparedCluster
+from operations.drift.drift import Drift, drift
+from operations.drift.text import Words, document, lines, notes_before_update
+from operations.drift.visible import visible
+from operations.live import LiveCluster
+from rehearsal.engine.wire.values import Secret
+
+WORDS = Words(command="inferplan up x", file="Pulumi.x.yaml", kubectl="kubectl")
+BY_HAND = {"manager": "kubectl-edit", "operation": "Update"}
+
+
+def manifest(api_version: str, kind: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", "namespace": "x"}, **fields}
+
+
+def pod(**container: Any) -> dict[str, Any]:
+    return manifest("apps/v1", "Deployment", spec={"template": {"spec": {"containers": [{"name": "server", **container}]}}})
+
+
+def compared(monkeypatch: pytest.MonkeyPatch, live: dict[str, Any], ours: dict[str, Any], written: Any = None) -> Drift:
+    """The differences of one object; `written` is what a person wrote, in the server's notation."""
+    live = copy.deepcopy(live)
+    live["metadata"]["managedFields"] = [{**BY_HAND, "fieldsV1": written or {"f:metadata": {"f:labels": {"f:by-hand": {}}}}}]
+
+    def get(path: str) -> dict[str, Any]:
+        if path == "/apis":
+            return {"groups": [{"versions": [{"groupVersion": "apps/v1"}]}]}
+        if path in ("/apis/apps/v1", "/api/v1"):
+            return {"resources": [{"name": f"{ours['kind'].lower()}s", "kind": ours["kind"], "namespaced": True}]}
+        return {"items": [live]}
+
+    registration = SimpleNamespace(inputs=ours, options=SimpleNamespace(ignore_changes=()))
+    monkeypatch.setattr("operations.drift.drift.registered_objects", lambda *_: [(registration, key_of(ours))])
+    monkeypatch.setattr("operations.drift.drift._clouds", lambda _: ())
+    cluster = ComparedCluster(live=LiveCluster(get), dry_run=lambda _path, body, _manager: dict(body), kubectl="kubectl")
+    return drift(SimpleNamespace(stack="x"), "x", cluster, secrets_known=True)  # type: ignore[arg-type] # its name is all that is read
+
+
+def key_of(ours: dict[str, Any]) -> Any:
+    from operations.live import ObjectKey
+
+    return ObjectKey(ours["apiVersion"], ours["kind"], "x", "a")
+
+
+def texts(result: Drift) -> str:
+    return "\n".join([*lines(result, WORDS), *notes_before_update(result, "Pulumi.x.yaml"), json.dumps(document(result, WORDS))])
+
+
+REFERENCE = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "k"}}}
+
+
+@pytest.mark.parametrize(
+    ("live", "ours", "name"),
+    [
+        pytest.param(pod(env=[{"name": "HF_TOKEN", "value": "CANARY"}]), pod(env=[REFERENCE]), "HF_TOKEN", id="a literal for a reference"),
+        pytest.param(
+            pod(env=[{"name": "DATABASE_URL", "value": "postgres://u:CANARY@h"}]),
+            pod(env=[{"name": "DATABASE_URL", "value": "CANARY"}]),
+            "DATABASE_URL",
+            id="another literal",
+        ),
+        pytest.param(pod(env=[{"name": "GH_PAT", "value": "CANARY"}, REFERENCE]), pod(env=[REFERENCE]), "GH_PAT", id="another variable"),
+        pytest.param(pod(args=["--api-key", "CANARY"]), pod(args=["--api-key", "x"]), "containers[0].args", id="an argument"),
+        pytest.param(pod(args=["--api-key", "CANARY", "--y"]), pod(args=["--y"]), "containers[0].args", id="more arguments"),
+        pytest.param(pod(args=["--y"]), pod(args=["--api-key", "CANARY", "--y"]), "containers[0].args", id="fewer arguments"),
+        pytest.param(
+            pod(command=["sh", "-c", "curl -H 'X-Token: CANARY' http://x?a=b"]),
+            pod(command=["sh", "-c", "x"]),
+            "containers[0].command[2]",
+            id="a command with a header",
+        ),
+        pytest.param(
+            pod(startupProbe={"httpGet": {"port": 1, "httpHeaders": [{"name": "X", "value": "CANARY"}]}}),
+            pod(startupProbe={"httpGet": {"port": 1, "httpHeaders": [{"name": "X", "value": "y"}]}}),
+            "httpHeaders[0].value",
+            id="a header of a probe",
+        ),
+        pytest.param(
+            manifest("v1", "ConfigMap", data={"config.yaml": "password: CANARY"}),
+            manifest("v1", "ConfigMap", data={"config.yaml": "x: 1"}),
+            'data["config.yaml"]',
+            id="text of a ConfigMap",
+        ),
+        pytest.param(
+            manifest("v1", "ConfigMap", data={"config.yaml": "CANARY"}), manifest("v1", "ConfigMap"), "config.yaml", id="data of a ConfigMap"
+        ),
+        pytest.param(
+            manifest("v1", "ConfigMap", spec={"auth": "a"}), manifest("v1", "ConfigMap", spec={"auth": {"x": Secret("CANARY")}}), "spec.auth",
+            id="a secret below the difference",
+        ),
+    ],
+)  # fmt: skip
+def test_free_text_is_not_shown(monkeypatch, live, ours, name):
+    result = compared(monkeypatch, live, ours)
+    assert result.findings
+    assert name in texts(result)
+    assert "CANARY" not in texts(result)
+
+
+def test_an_addition_by_hand_is_named_and_not_shown(monkeypatch):
+    container = {"f:containers": {'k:{"name":"side"}': {".": {}, "f:name": {}, "f:image": {}, "f:env": {}, "f:args": {}}}}
+    written = {"f:spec": {"f:template": {"f:spec": container}}}
+    live = pod()
+    side = {"name": "side", "image": "busybox:1", "args": ["CANARY"], "env": [{"name": "DEBUG", "value": "CANARY"}]}
+    live["spec"]["template"]["spec"]["containers"].append(side)
+    ours = pod()
+    result = compared(monkeypatch, live, ours, written)
+    assert "side" in texts(result)
+    assert "busybox:1" in texts(result)
+    assert "CANARY" not in texts(result)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "replicas"), 3),
+        (("spec", "template", "spec", "containers", 0, "image"), "docker.io/org/token-server:v1"),
+        (("spec", "template", "spec", "containers", 0, "resources", "limits", "memory"), "16Gi"),
+        (("spec", "template", "metadata", "labels", "app"), "chat"),
+        (("spec", "ports", 0), {"name": "http", "port": 80}),
+        (("spec", "taints", 0), {"key": "gpu", "value": "l40s", "effect": "NoSchedule"}),
+        (("spec", "template", "spec", "containers", 0, "env", 0, "name"), "HOME"),
+    ],
+)
+def test_plain_fields_are_shown(path, value):
+    assert visible(value, path) == value
+
+
+@pytest.mark.parametrize(
+    "value", ["https://user:CANARY@host", "Authorization: Bearer CANARY", "password=CANARY", "a: 1\nb: CANARY", '{"api_key": "CANARY"}']
+)
+def test_texts_with_a_secret_are_hidden_as_a_whole(value):
+    assert "CANARY" not in str(visible([value], ("spec", "x")))
