@@ -59,3 +59,5 @@ def _show(findings: Sequence[Finding]) -> None:
             show(f"{each.check}: {each.message}\n  {each.remedy}")
     counts = Counter(each.severity.value for each in findings)
     show(", ".join(f"{counts[name]} {name}" for name in _COLOURS))
+    if counts["unknown"]:
+        show("unknown is not ok: these questions have no answer yet, so the stack may still lack something")

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from operations.workspace import Workspace
 
 _SECONDS = 15
-_CREATE = "aws eks update-kubeconfig --name CLUSTER"
+_CREATE = "on EKS: aws eks update-kubeconfig --name CLUSTER"
 # What kubectl 1.32 and the Go libraries in it write, and what to do then.
 _REMEDIES = (
-    (r"context .* does not exist", f"List the contexts with: kubectl config get-contexts. Create one, for example: {_CREATE}"),
+    (r"context .* does not exist", f"List the contexts with: kubectl config get-contexts. Create one if it is missing, {_CREATE}"),
     (r"error loading config file|couldn't get version/kind", "The kubeconfig is damaged. Restore it, or set KUBECONFIG to another file."),
     (
         r"certificate has expired|Unauthorized|must be logged in|ExpiredToken",
-        f"The credentials are expired or unknown to the cluster. Log in again, for example: {_CREATE}",
+        f"The credentials are expired or unknown to the cluster. Log in again, {_CREATE}",
     ),
     (
         r"certificate signed by unknown authority|x509",
@@ -105,7 +105,7 @@ class Kubectl:
     def _remedy(self, message: str, path: str) -> str:
         files = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each] or [str(Path.home() / ".kube" / "config")]
         if self._file is None and not any(Path(each).expanduser().is_file() for each in files):
-            return f"There is no file {' or '.join(files)}. Set KUBECONFIG to your kubeconfig, or create one, for example: {_CREATE}"
+            return f"There is no file {' or '.join(files)}. Set KUBECONFIG to your kubeconfig, or create one, {_CREATE}"
         remedy = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, message)), "Check with: {command}")
         return remedy.format(command=f"kubectl --context {self._context} get --raw {path}", context=self._context)
 

@@ -67,14 +67,20 @@ def _account(workspace: Workspace, recording: Recording) -> list[Finding]:
     return examine_account(workspace, recording)
 
 
+def _without_context(workspace: Workspace) -> Finding:
+    cluster, repeat = workspace.settings.cluster, f"inferplan doctor {workspace.typed} --context"
+    if cluster.is_created:
+        return unknown(f"not asked: the cluster does not exist before the first update. Once it exists: {repeat} NAME")
+    name, region = (getattr(cluster, each, "") for each in ("name", "region"))
+    login = f"aws eks update-kubeconfig --region {region} --name {name} --alias {name} && " if name and region else ""
+    return unknown("not asked: the stack file names no context of a kubeconfig", f"{login}{repeat} {name or 'NAME'}")
+
+
 def _cluster(workspace: Workspace, recording: Recording, context: str | None) -> list[Finding]:
     if workspace.simulated:
         return run_checks({"cluster": lambda _: [ok("the stack runs on the simulated cluster, which needs no preparation")]}, None)
     if context is None:
-        created = workspace.settings.cluster.is_created
-        absent = "does not exist before the first update" if created else "has no context in the stack file"
-        remedy = f"inferplan doctor {workspace.typed} --context NAME"
-        return run_checks({"cluster": lambda _: [unknown(f"could not ask: the cluster {absent}", remedy)]}, None)
+        return run_checks({"cluster": lambda _: [_without_context(workspace)]}, None)
     kubectl = f"kubectl --context {context}"
     with proxied(context) as ask:
         get = permission_aware(ask, kubectl)

@@ -31,6 +31,7 @@ class Finding:
     severity: Severity
     message: str
     remedy: str = ""
+    needs_login: bool = False
 
 
 def ok(message: str) -> Finding:
@@ -62,14 +63,31 @@ class DeniedError(OperationError):
         self.remedy = remedy
 
 
+class LoginError(OperationError):
+    """No question can be asked, because the user is not logged in. `problem` says why, `remedy` is the command to log in."""
+
+    def __init__(self, problem: str, *, remedy: str) -> None:
+        super().__init__(f"{problem}. Log in, for example: {remedy}")
+        self.problem = problem
+        self.remedy = remedy
+
+
 Check = Callable[[Subject], Iterable[Finding]]
 
 
 def run_checks(checks: Mapping[str, Check[Subject]], subject: Subject) -> list[Finding]:
-    """Return the findings of all `checks` on `subject`, in the order of the table. A check that raises becomes a finding."""
+    """Return the findings of all `checks` on `subject`, in the order of the table. A check that raises becomes a finding.
+
+    A missing login is one error, at the first check that needs it; the others were not asked.
+    """
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         runs = [pool.submit(_run, name, check, subject) for name, check in checks.items()]
-        return [finding for run in runs for finding in run.result()]
+        findings = [finding for run in runs for finding in run.result()]
+    first = next((each for each in findings if each.needs_login), None)
+    if first is None:
+        return findings
+    later = unknown(f"not asked, see {first.check}")
+    return [replace(later, check=each.check) if each.needs_login and each is not first else each for each in findings]
 
 
 def _run(name: str, check: Check[Subject], subject: Subject) -> Sequence[Finding]:
@@ -78,6 +96,8 @@ def _run(name: str, check: Check[Subject], subject: Subject) -> Sequence[Finding
         findings.extend(check(subject))
     except DeniedError as denied:
         findings.append(unknown(f"could not ask: {denied}; needs permission {denied.permission}", denied.remedy))
+    except LoginError as failed:
+        findings.append(replace(error(failed.problem, failed.remedy), needs_login=True))
     except OperationError as failed:
         findings.append(unknown(f"could not ask: {failed}"))
     except Exception as defect:  # noqa: BLE001 - a defect in one check must not hide the findings of the others

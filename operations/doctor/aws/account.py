@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
-from operations.doctor.findings import DeniedError
+from operations.doctor.findings import DeniedError, LoginError
 from operations.errors import OperationError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ Ask = Callable[..., Mapping[str, Any]]
 """`ask("ec2", "describe_vpcs", VpcIds=[...])`: the answer of AWS, all pages of it."""
 
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "Forbidden", "403"}
+_LOGGED_OUT = {"ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure"}
+_LOGIN = "aws sso login && export AWS_PROFILE=PROFILE"
 _MISSING = ("NotFound", "NoSuch", "404")
 # IAM's spelling, where it differs from that of the API.
 _SERVICES = {"service-quotas": "servicequotas", "efs": "elasticfilesystem"}
@@ -60,7 +62,8 @@ class Credentials:
         self._stack = stack
 
     def __call__(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
-        """Return the answer to `operation`. Raises DeniedError, AwsError, or OperationError if AWS cannot be asked at all."""
+        """Return the answer to `operation`. Raises DeniedError, LoginError, AwsError, or OperationError if AWS cannot be asked at all."""
+        from botocore import exceptions
         from botocore.exceptions import BotoCoreError, ClientError
         from botocore.parsers import ResponseParserError
 
@@ -73,9 +76,17 @@ class Credentials:
             raise self._error(failed, service, operation) from failed
         except ResponseParserError as failed:
             raise OperationError(f"the answer to {action_of(service, operation)} cannot be read: {_one_line(failed)}") from failed
+        except (
+            exceptions.NoCredentialsError,
+            exceptions.PartialCredentialsError,
+            exceptions.CredentialRetrievalError,
+            exceptions.TokenRetrievalError,
+            exceptions.ProfileNotFound,
+            exceptions.SSOError,
+        ) as failed:
+            raise LoginError(f"AWS was not asked: {_one_line(failed)}", remedy=_LOGIN) from failed
         except BotoCoreError as failed:
-            login = "Log in, for example: aws sso login && export AWS_PROFILE=PROFILE"
-            raise OperationError(f"AWS was not asked: {_one_line(failed)}. {login}") from failed
+            raise OperationError(f"AWS was not asked: {_one_line(failed)}. Check the network and the proxy") from failed
 
     def _client(self, service: str) -> Any:
         from botocore.exceptions import NoCredentialsError
@@ -96,6 +107,8 @@ class Credentials:
         if code in _DENIED:
             remedy = f"inferplan doctor {self._stack} --policy > policy.json  # an administrator attaches it to your role or user"
             return DeniedError(f"AWS denies {action}", permission=action, remedy=remedy)
+        if code in _LOGGED_OUT:
+            return LoginError(f"AWS does not accept the credentials: {_one_line(failed)}", remedy=_LOGIN)
         return AwsError(_one_line(failed), code)
 
 

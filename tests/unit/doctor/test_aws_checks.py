@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from moto import mock_aws
@@ -18,7 +18,8 @@ from moto import mock_aws
 from operations.doctor.aws import account as accounts
 from operations.doctor.aws.account import AwsError, Credentials, ExaminedAccount
 from operations.doctor.aws.checks import AWS_CHECKS
-from operations.doctor.findings import DeniedError, run_checks
+from operations.doctor.examination import _without_context
+from operations.doctor.findings import DeniedError, LoginError, run_checks
 from operations.errors import OperationError
 from operations.workspace import Workspace, open_workspace
 from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE, REGION, ROLE, Account, credentials
@@ -241,15 +242,40 @@ def test_missing_credentials_are_looked_for_once(monkeypatch):
     assert searches == ["search"]
 
 
-def test_without_credentials_every_check_says_so_and_none_fails(account, monkeypatch):
-    def ask(*_: Any, **__: Any) -> Any:
-        raise OperationError("AWS was not asked: Unable to locate credentials. Log in, for example: aws sso login")
-
-    monkeypatch.setattr(account, "ask", ask)
+def test_missing_credentials_are_one_error_with_the_command_to_log_in(account, monkeypatch):
+    own = Credentials(REGION, "prod")
+    monkeypatch.setattr(own._session, "get_credentials", lambda: None)
+    monkeypatch.setattr(account, "ask", own)
     findings = examine(account)
-    assert {severity for _, severity, _, _ in findings} == {"ok", "unknown"}
-    assert sum("Unable to locate credentials" in message for _, _, message, _ in findings) >= 9
-    assert "canary" not in str(findings)
+    [error] = [each for each in findings if each[1] == "error"]
+    assert error[0] == "AWS account"
+    assert "Unable to locate credentials" in error[2]
+    assert error[3] == "aws sso login && export AWS_PROFILE=PROFILE"
+    later = [each for each in findings if each[1] == "unknown"]
+    assert len(later) >= 8
+    assert {message for _, _, message, _ in later} == {"not asked, see AWS account"}
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidClientTokenId"])
+def test_credentials_that_aws_does_not_accept_are_a_missing_login(code):
+    from botocore.exceptions import ClientError
+
+    failed = ClientError({"Error": {"Code": code, "Message": "The security token is not valid"}}, "GetCallerIdentity")
+    problem = Credentials._error(credentials(), failed, "sts", "get_caller_identity")
+    assert isinstance(problem, LoginError)
+    assert "The security token is not valid" in problem.problem
+
+
+@pytest.mark.parametrize(("stack", "message", "remedy"), [
+    ("staging", "does not exist before the first update. Once it exists: inferplan doctor staging --context NAME", ""),
+    ("prod-existing", "the stack file names no context", "aws eks update-kubeconfig --region us-east-1 --name shared --alias shared && inferplan doctor"),
+])  # fmt: skip
+def test_a_cluster_without_a_context_gets_a_remedy_that_can_work(stack, message, remedy):
+    cluster = SimpleNamespace(is_created=stack == "staging", name="shared", region="us-east-1")
+    finding = _without_context(cast("Workspace", SimpleNamespace(typed=stack, settings=SimpleNamespace(cluster=cluster))))
+    assert message in finding.message
+    assert finding.remedy.startswith(remedy)
+    assert bool(finding.remedy) == bool(remedy)
 
 
 @pytest.mark.parametrize(
