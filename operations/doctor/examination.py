@@ -71,9 +71,11 @@ def _without_context(workspace: Workspace) -> Finding:
     cluster, repeat = workspace.settings.cluster, f"inferplan doctor {workspace.typed} --context"
     if cluster.is_created:
         return unknown(f"not asked: the cluster does not exist before the first update. Once it exists: {repeat} NAME")
-    name, region = (getattr(cluster, each, "") for each in ("name", "region"))
-    login = f"aws eks update-kubeconfig --region {region} --name {name} --alias {name} && " if name and region else ""
-    return unknown("not asked: the stack file names no context of a kubeconfig", f"{login}{repeat} {name or 'NAME'}")
+    from operations.doctor.aws.checks import context_command
+
+    command = context_command(cluster)
+    remedy = f"{command} && {repeat} {getattr(cluster, 'name', '')}" if command else f"{repeat} NAME"
+    return unknown("not asked: the stack file names no context of a kubeconfig", remedy)
 
 
 def _cluster(workspace: Workspace, recording: Recording, context: str | None) -> list[Finding]:

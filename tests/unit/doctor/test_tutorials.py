@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import subprocess
 import tomllib
 
 import pytest
@@ -35,6 +37,16 @@ def test_what_a_tutorial_installs_is_what_doctor_prints():
     assert {
         each.replace("--context rack", "--context CONTEXT").replace("--kube-context rack", "--kube-context CONTEXT") for each in installed
     } <= printed
+
+
+def test_the_exemptions_of_the_tutorial_give_reasons_that_are_true_of_its_stack():
+    [command] = [each for _, _, each in COMMANDS if "policies/stacks/staging.json" in each]
+    sed = command.partition(" > ")[0]
+    done = subprocess.run(shlex.split(sed), cwd=project_root(), capture_output=True, text=True, check=True)
+    reasons = {each["resource"]: each["reason"] for each in json.loads(done.stdout)["exemptions"]}
+    # The weights come from the model hub; there is no bucket.
+    assert reasons["FileSystem/shared"] == "a copy of files of the hub, which the preheat Jobs fill again"
+    assert "staging" not in done.stdout
 
 
 @pytest.mark.full
