@@ -151,6 +151,14 @@ def duplicates(values: Iterable[Comparable]) -> list[Comparable]:
     return sorted(value for value, count in Counter(values).items() if count > 1)
 
 
+class FieldError(ValueError):
+    """The error of a validator of a whole spec, at the field that the user has to change; `path` starts below the spec."""
+
+    def __init__(self, message: str, *path: str | int) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 KeyPath = tuple[str | int, ...]
 """The keys and indexes that lead to a value of a stack, as the user wrote them: `("models", "chat", "consumers", 0)`."""
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, StringConstraints, ValidationError
 
-from components.spec import Bytes, Cpu, DnsLabel, DnsName, KeyPath, LabelValue, SpecError
+from components.spec import Bytes, Cpu, DnsLabel, DnsName, FieldError, KeyPath, LabelValue, SpecError
 from stackfile.corrections import correction, range_of, wrapped
 from stackfile.errors import sentence, shown, suggestion
 from stackfile.fields_elsewhere import field_hint
@@ -223,8 +223,10 @@ def _messages(error: Any, path: KeyPath, data: Any, guide: SchemaGuide, secrets:
             tag = str(context["tag"])
             yield (*path, name), f"Unsupported value {shown(tag)}.{suggestion(tag, allowed)} Supported values: {_listed(allowed)}."
     elif kind in ("value_error", "assertion_error"):
-        remedy = "" if _confidential(path) else correction(path, _at(data, path), "")
-        yield path, f"{context.get('error', error['msg'])}{remedy}"
+        cause = context.get("error", error["msg"])
+        below = cause.path if isinstance(cause, FieldError) else ()
+        remedy = "" if below or _confidential(path) else correction(path, _at(data, path), "")
+        yield (*path, *below), f"{cause}{remedy}"
     else:
         yield path, sentence(error["msg"])
 

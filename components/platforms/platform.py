@@ -114,6 +114,11 @@ class Cluster(Spec, ABC):
     fake_node_error: ClassVar[str | None] = None
     """Why fake nodes are not allowed; None if they are."""
 
+    @property
+    def example_share(self) -> str:
+        """A store for preheats on this platform, as a user writes it."""
+        return "{kind: nfs, server: nfs.example.com, path: /models}"
+
     @abstractmethod
     def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
         """Declare the resources of `stack` on this platform."""

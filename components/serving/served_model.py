@@ -17,7 +17,7 @@ from components.preheat.spec import ArtifactSpec, PreheatSpec
 from components.serving.affinity import AffinitySpec
 from components.serving.pod_settings import RESERVED_ENV, EnvValue, ModelResources, PodSettings
 from components.serving.scaling_spec import SIGNALS, ReplicaRange, Replicas
-from components.spec import Bytes, DnsLabel, PinnedImage, SpecError, duplicates
+from components.spec import Bytes, DnsLabel, FieldError, PinnedImage, SpecError, duplicates
 from components.storage.spec import WeightsSpec
 
 if TYPE_CHECKING:
@@ -98,8 +98,9 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
     def _signals_are_the_engines(self) -> Self:
         if self.scaling is not None and (others := [name for name in self.scaling.on.names if name not in self.signals]):
             listed = ", ".join(to_camel(name) for name in SIGNALS if name in self.signals)
-            raise ValueError(
-                f"replicas.on has {', '.join(map(to_camel, others))}, which this model does not report (engine {self.engine}). Use one of {listed}"
+            raise FieldError(
+                f"replicas.on has {', '.join(map(to_camel, others))}, which this model does not report (engine {self.engine}). Use one of {listed}",
+                *("replicas", "on", to_camel(others[0])),
             )
         return self
 

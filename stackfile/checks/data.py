@@ -74,10 +74,18 @@ def not_listed(store: str, kind: str, fields: str) -> str:
     return f"files is only for stores of kind http, but {store!r} is of kind {kind}. Remove files, and select with {fields}."
 
 
+def _preheat_remedy(settings: StackSettings) -> str:
+    """Return the remedy that puts a model's files on a share: the preheat, and the share if there is none."""
+    shares = sorted(name for name, spec in settings.storage.items() if spec.mountable and not isinstance(spec, NodeDiskStoreSpec))
+    if shares:
+        return f"Add preheat: {{into: {shares[0]}}} to the model"
+    return f"Add preheat: {{into: shared}} to the model, and to storage shared: {settings.cluster.example_share}"
+
+
 def _direct_errors(name: str, model: ModelSpec, store: str, settings: StackSettings) -> Iterator[SpecError]:
     """Check a model whose engine reads `store` without a preheat."""
     path = ("models", name, model.stored_files_field, "store")
-    source, remedy = settings.storage[store], "Add preheat: {into: <store of kind nfs>}"
+    source, remedy = settings.storage[store], _preheat_remedy(settings)
     pool = settings.node_pools.get(model.pool)
     on_gaudi = pool is not None and pool.accelerator is not None and lookup(pool.accelerator).vendor == "habana"
     if isinstance(source, HttpStoreSpec | HubStoreSpec):
@@ -85,12 +93,12 @@ def _direct_errors(name: str, model: ModelSpec, store: str, settings: StackSetti
     elif isinstance(source, S3StoreSpec) and on_gaudi:
         yield SpecError(
             path,
-            f"{store!r} is an s3 store, but the Gaudi images have no streaming loader. {remedy}, or use weights on a store of kind nfs.",
+            f"{store!r} is an s3 store, but the Gaudi images have no streaming loader. {remedy}.",
         )
     elif isinstance(source, S3StoreSpec) and not model.reads_buckets:
         yield SpecError(
             path,
-            f"{store!r} is an s3 store, but {model.engine} reads this model from files. {remedy}, or use weights on a store of kind nfs.",
+            f"{store!r} is an s3 store, but {model.engine} reads this model from files. {remedy}.",
         )
     elif isinstance(source, S3StoreSpec) and source.ca_bundle is not None and "AWS_CA_BUNDLE" in model.env:
         yield SpecError(
@@ -121,7 +129,11 @@ def _target_errors(name: str, model: ModelSpec, settings: StackSettings) -> Iter
         yield unknown(path, store, "store", settings.storage, "storage")
     elif not target.mountable:
         volumes = sorted(each for each, spec in settings.storage.items() if spec.mountable)
-        remedy = f"Use one of {', '.join(volumes)}." if volumes else "Add a store of kind nfs."
+        remedy = (
+            f"Use one of {', '.join(volumes)}."
+            if volumes
+            else f"Add to storage shared: {settings.cluster.example_share}, and preheat into it."
+        )
         yield SpecError(path, f"{store!r} is a store of kind {target.kind}, which pods cannot mount. {remedy}")
     elif isinstance(target, NodeDiskStoreSpec) and model.needs_share:
         yield SpecError(

@@ -18,7 +18,7 @@ from components.platforms.aws.controllers_spec import EksControllers
 from components.platforms.aws.creation_spec import AwsZone, EksCreation, Region, SubnetId
 from components.platforms.aws.pool_spec import EksPool, node_groups
 from components.platforms.platform import Platform, Sections
-from components.spec import SpecError
+from components.spec import FieldError, KeyPath, SpecError
 from components.storage.volume_spec import NodeDiskStoreSpec
 
 if TYPE_CHECKING:
@@ -58,6 +58,13 @@ class EksCluster(EksControllers):
         from components.platforms.aws.platform import aws_platform
 
         return aws_platform(self, sections, stack)
+
+    @property
+    def example_share(self) -> str:
+        """An EFS file system. Any node of an existing cluster may run a preheat, and its subnets have to be known."""
+        if self.is_created:
+            return "{kind: efs}"
+        return "{kind: efs, openTo: cluster}" + ("" if self.zones else f" (with cluster.subnets: {{{self.region}a: subnet-...}})")
 
     @property
     def location(self) -> NodeLocation:
@@ -120,8 +127,17 @@ class EksCluster(EksControllers):
     def _check_network(self) -> Self:
         errors = self._network_errors()
         if errors:
-            raise ValueError(" ".join(errors))
+            raise FieldError(" ".join(errors), *self._path_of_first(self._outside_zones))
         return self
+
+    @property
+    def _outside_zones(self) -> list[str]:
+        return [zone for zone in self.zones if aws_api.region_of_zone(zone) != self.region]
+
+    def _path_of_first(self, zones: list[str]) -> KeyPath:
+        if not zones:
+            return ()
+        return ("create", "zones", self.zones.index(zones[0])) if self.subnets is None else ("subnets", zones[0])
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -132,9 +148,10 @@ class EksCluster(EksControllers):
 
     def _network_errors(self) -> list[str]:
         errors = []
-        outside = [zone for zone in self.zones if aws_api.region_of_zone(zone) != self.region]
+        outside = self._outside_zones
         if outside:
-            errors.append(f"Zone {', '.join(outside)} is not in region {self.region}. Use its zones, for example {self.region}a.")
+            subject = f"Zone {outside[0]} is" if len(outside) == 1 else f"Zones {', '.join(outside)} are"
+            errors.append(f"{subject} not in region {self.region}. Use zones of that region, for example {self.region}a, or change region.")
         if self.create is None:
             return errors
         if (self.subnets is None) == (self.create.zones is None):

@@ -18,7 +18,7 @@ from components.serving.demand import demand_of
 from components.serving.ray_serve.applications import AnyApplication, ApplicationName, CustomApplication, LlmApplication
 from components.serving.ray_serve.workers import GcsFaultTolerance, HeadResources, RayReplicas, WorkerAutoscaling
 from components.serving.served_model import ServedModel
-from components.spec import SpecError
+from components.spec import FieldError, SpecError
 from kube.quantity import bytes_of, millicores_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class RayServeSpec(RayReplicas, ServedModel):
     @model_validator(mode="after")
     def _workers_scale_upwards(self) -> Self:
         if self.scaling is not None and self.scaling.min == 0:
-            raise ValueError("replicas.min is 0, but Ray's proxies, which take the requests, run on the workers. Use min: 1")
+            raise FieldError("min is 0, but Ray's proxies, which take the requests, run on the workers. Use min: 1", "replicas", "min")
         if self.worker_autoscaling is None:
             return self
         if self.scaling is not None:

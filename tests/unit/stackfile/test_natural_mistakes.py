@@ -124,6 +124,10 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("prod", f"{POOL}.nodes", "3", ("3 is not valid", "autoMode or nodeGroup", "size: {min: 3, max: 3}")),
     ("onprem", f"{ONPREM_POOL}.size", "2", ("'size'", "Write nodes: 2.")),
     ("onprem", f"{ONPREM_POOL}.size", "{min: 2, max: 4}", ("'size'", "Write nodes: 4.")),
+    # Values that do not fit another field, named at their own line.
+    ("prod", "cluster.create.zones", "[us-east-1a, eu-west-1a]", ("zones[1]: Zone eu-west-1a is not in region us-east-1",)),
+    ("prod", "cluster.create.zones", "[eu-west-1a, eu-west-1b]", ("zones[0]: Zones eu-west-1a, eu-west-1b are not in region",)),
+    ("local", f"{VLLM}.replicas", "{min: 1, max: 2, 'on': {queueMilliseconds: 3}}", ("replicas.on.queueMilliseconds: ", "waitingRequests")),
     # Fields of other tools.
     ("local", f"{VLLM}.replica", "2", ("'replica'", "'replicas'")),
     ("local", f"{VLLM}.gpus", "2", ("'gpus'", "'accelerators'")),

@@ -76,3 +76,27 @@ def test_one_mistake_in_monitoring_is_one_error(tmp_path, prometheus: dict[str, 
         validate(read_stack(file))
     [line] = error.value.lines
     assert where in line
+
+
+@pytest.mark.parametrize(
+    ("stack", "share"),
+    [
+        ("prod", "to storage shared: {kind: efs}."),
+        ("dev", "to storage shared: {kind: efs, openTo: cluster}"),
+        ("onprem", "to storage shared: {kind: nfs, server: nfs.example.com, path: /models}."),
+    ],
+)
+def test_the_remedy_of_a_missing_preheat_names_a_share_of_the_platform(tmp_path, stack: str, share: str):
+    tree = yaml.safe_load((ROOT / f"stacks/Pulumi.{stack}.yaml").read_text())
+    config = tree["config"]
+    config["inferplan:storage"] = {"weights": {"kind": "huggingface"}}
+    for model in config["inferplan:models"].values():
+        model.pop("preheat", None)
+        model["weights"] |= {"store": "weights", "path": "Qwen/Qwen3-8B", "revision": "b968826d9c46dd6066d109eabc6255188de91218"}
+    file = tmp_path / f"Pulumi.{stack}.yaml"
+    file.write_text(yaml.safe_dump(tree, sort_keys=False))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    lines = [line for line in error.value.lines if "engines cannot read directly" in line]
+    assert lines
+    assert all(f"Add preheat: {{into: shared}} to the model, and {share}" in line for line in lines)
