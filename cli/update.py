@@ -110,7 +110,7 @@ def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = Fals
         from operations.buying import purchase_lines
         from rehearsal.cluster.karpenter import purchases
 
-        for line in purchase_lines(purchases(cluster)):
+        for line in purchase_lines(purchases(cluster), workspace.settings.cluster.location.region):
             say(line)
     show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster), as_json=as_json)
 
@@ -132,7 +132,8 @@ def _limits(workspace: Workspace) -> list[str]:
 def _summary(outcome: Outcome) -> str:
     counts = {name: len(getattr(outcome, name)) for name in ("created", "changed", "replaced", "deleted", "unchanged")}
     details = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    return f"{outcome.total_changes} objects changed in {outcome.seconds:.1f} s ({details})"
+    objects = "1 object" if outcome.total_changes == 1 else f"{outcome.total_changes} objects"
+    return f"{objects} changed in {outcome.seconds:.1f} s ({details})"
 
 
 def _next_commands(workspace: Workspace, cluster: Cluster) -> list[tuple[str, str]]:

@@ -50,15 +50,18 @@ def buying(settings: StackSettings, cluster: Cluster, progress: Progress) -> Ite
         yield
 
 
-def purchase_lines(purchases: Iterable[Purchase]) -> Iterator[str]:
-    """A line for each type of machine that Karpenter bought for a pool, and their total."""
+def purchase_lines(purchases: Iterable[Purchase], region: str = "") -> Iterator[str]:
+    """A line for each type of machine that Karpenter bought for a pool, and their total. `region` is that of the stack."""
     total = 0 * price_list().hours
     for each in purchases:
         cost = each.count * each.usd_per_hour
         total += cost
         yield f"Karpenter bought {each.count} x {each.instance_type} ({each.capacity_type}) for {each.pool}: {cost:.2f} USD per hour"
     if total:
-        yield f"together {total:.2f} USD per hour, list prices of {price_list().date} in {price_list().region}; spot machines at the lowest share"
+        prices = price_list()
+        yield f"together {total:.2f} USD per hour, list prices of {prices.date} in {prices.region}; spot machines at the lowest share"
+        if region and region != prices.region:
+            yield f"the stack is in {region}, whose prices differ"
 
 
 def instance_types(zones: Collection[str]) -> list[dict[str, Any]]:

@@ -78,8 +78,11 @@ def capacity_notes(settings: StackSettings) -> Iterator[str]:
             yield (
                 f"nodePools.{name} starts with {nodes(first)}, and its pods need {wanted}: "
                 f"{'EKS Auto Mode' if settings.node_pools[name].is_auto_mode else 'an autoscaler'} adds the rest. "
-                f"A rehearsal runs no autoscaler and starts {nodes(wanted)}."
-                + (" With up --karpenter, Karpenter itself chooses them." if settings.node_pools[name].is_auto_mode else "")
+                + (
+                    f"A rehearsal starts {nodes(wanted)}, or those that Karpenter chooses with up --karpenter."
+                    if settings.node_pools[name].is_auto_mode
+                    else f"A rehearsal runs no autoscaler and starts {nodes(wanted)}."
+                )
             )
     if needs_cpu_nodes(settings) and not cluster.is_simulated:
         yield f"nodePools lists no nodes without an accelerator, for the gateway and preheats. A rehearsal adds {nodes(CPU_NODES)} of its own."

@@ -226,7 +226,7 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
             yield SpecError(
                 ("rollout",),
                 f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {held} accelerators free "
-                f"where {cards} are needed: it would wait indefinitely. Use inPlace, or enlarge the pool",
+                f"where {cards} {'is' if cards == 1 else 'are'} needed: it would wait indefinitely. Use inPlace, or enlarge the pool",
             )
 
     def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:

@@ -56,7 +56,7 @@ def up(state: Path, stack: str | Path = "local") -> str:
 
 
 def changed_objects(output: str) -> int:
-    found = re.search(r"^(\d+) objects changed", output, re.MULTILINE)
+    found = re.search(r"^(\d+) objects? changed", output, re.MULTILINE)
     assert found, output
     return int(found[1])
 

@@ -55,6 +55,8 @@ def test_purchases_are_listed_with_their_cost_and_the_date_of_the_prices():
     assert second == "Karpenter bought 2 x m7i.2xlarge (on-demand) for system-static: 0.81 USD per hour"
     assert total.startswith(f"together 1.71 USD per hour, list prices of {price_list().date}")
     assert list(purchase_lines([])) == []
+    assert list(purchase_lines(bought, "us-east-1")) == [first, second, total]
+    assert list(purchase_lines(bought, "eu-central-1"))[-1] == "the stack is in eu-central-1, whose prices differ"
 
 
 def test_karpenter_is_for_rehearsals_only(tmp_path):

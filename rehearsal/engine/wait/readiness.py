@@ -67,7 +67,9 @@ def _deployment(live: Object) -> Readiness:
     if rolled_out and all_there and not surplus and condition(live, "Available").get("status") == "True":
         return READY
     if status.get("replicas", 0) > updated:
-        return Readiness(why=f"rolling out: {updated} of {wanted} new pods are created, {status['replicas'] - updated} old ones remain")
+        old = status["replicas"] - updated
+        remain = "1 old one remains" if old == 1 else f"{old} old ones remain"
+        return Readiness(why=f"rolling out: {updated} of {wanted} new pods are created, {remain}")
     if surplus:
         return Readiness(why=f"{surplus} surplus pods remain, {wanted} are wanted")
     return Readiness(why=f"{available} of {wanted} pods are available")

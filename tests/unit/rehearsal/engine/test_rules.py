@@ -86,7 +86,7 @@ def test_a_deployment_is_ready_when_the_new_version_is_available_everywhere():
     [
         ({"observedGeneration": 1}, "the Deployment controller has not seen it yet"),
         ({"availableReplicas": 1, "unavailableReplicas": 1}, "1 of 2 pods are available"),
-        ({"updatedReplicas": 1}, "rolling out: 1 of 2 new pods are created, 1 old ones remain"),
+        ({"updatedReplicas": 1}, "rolling out: 1 of 2 new pods are created, 1 old one remains"),
         ({"replicas": 3, "updatedReplicas": 3, "availableReplicas": 3}, "1 surplus pods remain, 2 are wanted"),
         ({"conditions": []}, "2 of 2 pods are available"),
     ],
