@@ -38,7 +38,6 @@ def _read(workspace: Workspace, context: str | None) -> StackStatus:
     from cli.screen import note
     from operations.errors import OperationError, UnsettledError
     from operations.kubectl import kubectl_status
-    from operations.notes import capacity_notes
     from operations.status import stack_status
     from rehearsal.cluster import start, status
 
@@ -48,9 +47,8 @@ def _read(workspace: Workspace, context: str | None) -> StackStatus:
     if simulated == "running":
         if not workspace.simulated:
             remove = f"remove this one with: inferplan down {stack} --engine rehearsal --cluster"
-            note(capacity_notes(workspace.settings))
             note([f"this is the rehearsal of {workspace.stack} on this machine; read the real one with --context NAME, {remove}"])
-        return stack_status(workspace, start(workspace.stack).get)
+        return stack_status(workspace, start(workspace.stack).get, rehearsed=True)
     if workspace.context is not None and simulated == "absent":
         try:
             return kubectl_status(workspace, workspace.context)
@@ -64,7 +62,7 @@ def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[t
     """Print the state of the stack on the simulated `cluster`, then `commands` with their purposes."""
     from operations.status import stack_status
 
-    show_status(stack_status(workspace, cluster.get), commands=commands, as_json=as_json)
+    show_status(stack_status(workspace, cluster.get, rehearsed=True), commands=commands, as_json=as_json)
 
 
 def show_status(status: StackStatus, *, commands: Iterable[tuple[str, str]], as_json: bool = False) -> None:

@@ -17,9 +17,12 @@ _NETWORKING, _GATEWAY_API = "networking.k8s.io/v1", "gateway.networking.k8s.io/v
 _DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 
 
-def gateway_problems(settings: StackSettings, live: LiveCluster) -> Iterator[str]:
-    """Yield a sentence for each object without which the gateway has no address, with the remedy; none before it is applied."""
-    if settings.gateway is None or settings.cluster.is_simulated:
+def gateway_problems(settings: StackSettings, live: LiveCluster, *, rehearsed: bool = False) -> Iterator[str]:
+    """Yield a sentence for each object without which the gateway has no address, with the remedy; none before it is applied.
+
+    A simulated cluster runs no ingress controller, so a stack that is simulated or `rehearsed` has none either.
+    """
+    if settings.gateway is None or settings.cluster.is_simulated or rehearsed:
         return
     space = settings.namespace
     match settings.gateway.access:

@@ -45,6 +45,17 @@ _REMEDIES = (
 )
 
 
+def is_rehearsed(workspace: Workspace) -> bool:
+    """True if a simulated cluster of this machine runs the stack."""
+    from rehearsal.cluster import status
+    from rehearsal.errors import ClusterError
+
+    try:
+        return status(workspace.stack).state == "running"
+    except ClusterError:
+        return False
+
+
 def real_cluster(workspace: Workspace, context: str | None, *, otherwise: str, command: str) -> Kubectl:
     """The cluster of `context`, by default that of the stack file. Raises UnsettledError if neither names one.
 
@@ -55,6 +66,11 @@ def real_cluster(workspace: Workspace, context: str | None, *, otherwise: str, c
     if workspace.simulated:
         remedy = f"Deploy the stack to a real cluster and name its context: {command} --context NAME"
         raise UnsettledError(f"The nodes of a simulated cluster run no containers, so {otherwise}. {remedy}")
+    if is_rehearsed(workspace):
+        raise UnsettledError(
+            f"{workspace.stack} is rehearsed on this machine, and the pods of a rehearsal run no containers, so {otherwise}. "
+            f"Name the context of a real cluster: {command} --context NAME"
+        )
     raise UnsettledError(f"{workspace.file.shown_path} names no context of a kubeconfig. Name one: {command} --context NAME")
 
 

@@ -184,13 +184,16 @@ class StackStatus:
     recording: Recording
 
 
-def stack_status(workspace: Workspace, get: Get, last_line: LastLine = lambda _pod: "") -> StackStatus:
-    """The state of the stack of `workspace` on the cluster that `get` reaches, with its differences from the file."""
+def stack_status(workspace: Workspace, get: Get, last_line: LastLine = lambda _pod: "", *, rehearsed: bool = False) -> StackStatus:
+    """The state of the stack of `workspace` on the cluster that `get` reaches, with its differences from the file.
+
+    `rehearsed` is true for the simulated cluster of a stack that has a real one.
+    """
     recording, namespace = workspace.record(), workspace.settings.namespace
     contract = contract_of(workspace.settings)
     state = read_state(workspace.settings, contract, get, last_line)
     live = LiveCluster(get)
     changes = differences(declared_objects(recording, namespace), live)
-    problems = tuple(gateway_problems(workspace.settings, live))
+    problems = tuple(gateway_problems(workspace.settings, live, rehearsed=rehearsed))
     state = replace(state, differences=tuple((str(key), text) for key, text in changes), gateway=problems)
     return StackStatus(stack=workspace.stack, state=state, contract=contract, recording=recording)

@@ -162,6 +162,8 @@ def check_reachable(workspace: Workspace, gateway: str | None) -> None:
     """Raise OperationError if no call from here can be answered: on a simulated cluster, or behind an internal gateway."""
     if gateway is not None:
         return
+    from operations.kubectl import is_rehearsed
+
     stack = workspace.stack
     if workspace.simulated:
         raise OperationError(
@@ -170,6 +172,11 @@ def check_reachable(workspace: Workspace, gateway: str | None) -> None:
         )
     spec = workspace.settings.gateway
     if spec is not None and not spec.access.is_public:
+        if is_rehearsed(workspace):
+            raise OperationError(
+                f"{stack} is rehearsed on this machine, and the pods of a rehearsal run no containers, so no model answers there. "
+                f"Forward the gateway of a real cluster, and add --gateway URL",
+            )
         raise OperationError(
             f"the gateway of {stack} answers inside its cluster only. Forward it with: "
             f"kubectl -n {workspace.settings.namespace} port-forward service/gateway 8080:80 8082:8082, and add --gateway http://127.0.0.1:8080",

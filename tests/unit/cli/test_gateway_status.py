@@ -64,3 +64,7 @@ def test_a_gateway_without_an_address_is_named_with_the_cause_and_the_remedy(gat
     problems = list(gateway_problems(settings(gateway=gateway), cluster(objects)))
     assert len(problems) == (expected is not None)
     assert not problems or expected in problems[0]
+
+
+def test_a_rehearsal_asks_for_no_controller_of_its_simulated_cluster():
+    assert not list(gateway_problems(settings(gateway=NGINX), cluster(WAITING), rehearsed=True))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli import main
+from operations import kubectl
 
 PROJECT = Path(__file__).parents[3]
 PODS = {
@@ -82,3 +83,16 @@ def test_what_cannot_be_shown_is_an_error_with_a_remedy(logs, arguments, code, w
     exit_code, out, err = logs(*arguments)
     assert (exit_code, out) == (code, "")
     assert words in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    "command", [("logs", "qwen-3-8b", "--stack", "dev"), ("call", "qwen-3-8b", "Hello", "--stack", "dev")], ids=["logs", "call"]
+)
+def test_a_rehearsal_is_named_as_the_reason_why_nothing_answers(monkeypatch, capsys, command):
+    monkeypatch.setattr(kubectl, "is_rehearsed", lambda _workspace: True)
+    with pytest.raises(SystemExit) as ended:
+        main.run(command)
+    said = " ".join(capsys.readouterr().err.split())
+    assert ended.value.code != 0
+    assert "dev is rehearsed on this machine, and the pods of a rehearsal run no containers" in said
+    assert "port-forward" not in said
