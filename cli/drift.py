@@ -24,7 +24,7 @@ def command(
     from cli.screen import show, show_json
     from operations.drift.drift import drift
     from operations.drift.text import Words, document, lines
-    from operations.errors import UnsettledError
+    from operations.errors import OperationError, UnsettledError
     from operations.workspace import open_workspace
 
     workspace = open_workspace(stack)
@@ -38,6 +38,10 @@ def command(
         show("\n".join(lines(result, words)))
     if result.findings:
         raise UnsettledError(f"{workspace.stack}: {len(result.findings)} differences between the cluster and {workspace.file.shown_path}")
+    if result.failures:
+        raise OperationError(
+            f"{workspace.stack}: not every object could be compared. Repeat the command once the cluster answers: {result.failures[0]}"
+        )
 
 
 def _cluster(workspace: Workspace, context: str | None) -> AbstractContextManager[ComparedCluster]:

@@ -39,10 +39,10 @@ DryRun = Callable[[str, Mapping[str, Any], str], dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedCluster:
-    """A cluster to compare a stack with; `kubectl` is the start of a command for it."""
+    """A cluster to compare a stack with, without dry runs if `dry_run` is None; `kubectl` is the start of a command for it."""
 
     live: LiveCluster
-    dry_run: DryRun
+    dry_run: DryRun | None
     kubectl: str
 
 
@@ -85,7 +85,11 @@ def behind_kubectl(kubectl: Kubectl) -> Iterator[ComparedCluster]:
                 )
 
             def dry_run(at: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:
-                return _apply(path, at, body, manager)
+                try:
+                    return _apply(path, at, body, manager)
+                except (OSError, http.client.HTTPException, ValueError) as error:
+                    problem = f"the connection through kubectl proxy failed at {at}: {str(error).strip() or type(error).__name__}"
+                    raise OperationError(f"The comparison stopped, because {problem}. Check: {kubectl.shown} version") from error
 
             yield ComparedCluster(live=LiveCluster(kubectl.get), dry_run=dry_run, kubectl=kubectl.shown)
         finally:
@@ -96,18 +100,18 @@ def behind_kubectl(kubectl: Kubectl) -> Iterator[ComparedCluster]:
 
 
 def _apply(socket_path: Path, path: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:
+    """The answer to a dry run. Raises DryRunRejected, OSError, HTTPException, and ValueError for an answer that is not JSON."""
     query = urlencode({"fieldManager": manager, "force": "true", "dryRun": "All"})
     with contextlib.closing(_Connection(socket_path)) as connection:
         connection.request("PATCH", f"{path}?{query}", json.dumps(body), {"Content-Type": _APPLY, "Accept": "application/json"})
         answer = connection.getresponse()
         content = answer.read()
-    try:
-        document = json.loads(content)
-    except ValueError:
-        document = {"message": content.decode(errors="replace")[:300]}
-    if answer.status >= http.HTTPStatus.BAD_REQUEST:
-        raise DryRunRejected(answer.status, str(document.get("message", "")))
-    return document
+    if answer.status < http.HTTPStatus.BAD_REQUEST:
+        return json.loads(content)
+    message = content.decode(errors="replace")
+    with contextlib.suppress(ValueError, AttributeError):
+        message = str(json.loads(content).get("message", ""))
+    raise DryRunRejected(answer.status, message)
 
 
 class _Connection(http.client.HTTPConnection):

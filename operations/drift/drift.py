@@ -7,6 +7,7 @@ server fills in its own defaults, so only true differences remain. Fields that a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from kube.paths import MISSING, Path, mapping, value_at, with_values_of
 from operations.drift.cluster import ComparedCluster, DryRunRejected
 from operations.drift.compare import Difference, compare, declared_differences, declared_only, with_unknown_from
 from operations.drift.finding import Finding, action_of, setting_of
-from operations.drift.visible import variable_at
+from operations.drift.visible import variable_at, visible
 from operations.recovery.declared import registered_objects
 from rehearsal.engine.wire.recording import PROVIDER_PREFIX
 from rehearsal.engine.wire.values import reveal
@@ -44,6 +45,8 @@ class Drift:
     findings: tuple[Finding, ...]
     compared: int
     uncovered: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    """Sentences about objects that could not be compared because the API server answered with an error."""
 
 
 @dataclass(kw_only=True)
@@ -51,7 +54,7 @@ class _Comparison:
     cluster: ComparedCluster
     secrets_known: bool
     forbidden: Counter[str] = field(default_factory=Counter)
-    rejected: dict[str, str] = field(default_factory=dict)
+    rejected: dict[tuple[int, str], list[ObjectKey]] = field(default_factory=dict)
 
     def findings(self, registration: Registration, key: ObjectKey) -> Iterator[Finding]:
         """The differences of one object. An update that changes the object takes over what kubectl added, and drops it."""
@@ -107,6 +110,8 @@ class _Comparison:
 
     def _applied(self, key: ObjectKey, body: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any] | None:
         """The object as an update would leave it; None if the server gives no answer."""
+        if self.cluster.dry_run is None:
+            return None
         if key.kind in self.forbidden:
             self.forbidden[key.kind] += 1
             return None
@@ -117,8 +122,14 @@ class _Comparison:
             if rejection.status == _FORBIDDEN:
                 self.forbidden[key.kind] += 1
             else:
-                self.rejected[str(key)] = str(rejection)
+                self.rejected.setdefault((rejection.status, _message(rejection)), []).append(key)
             return None
+
+    def failures(self) -> Iterator[str]:
+        """Yield a sentence for each error that the API server answered dry runs with."""
+        for (status, message), keys in self.rejected.items():
+            more = f" and {len(keys) - 1} more objects" if len(keys) > 1 else ""
+            yield f"{keys[0]}{more}: only declared fields were compared, because the API server rejected the dry run (HTTP {status}: {message})"
 
     def uncovered(self) -> Iterator[str]:
         """Yield a sentence for each thing that could not be compared in full."""
@@ -142,17 +153,13 @@ def drift(recording: Recording, namespace: str, cluster: ComparedCluster, *, sec
         findings=tuple(findings),
         compared=len(objects),
         uncovered=(*comparison.uncovered(), *_clouds(recording)),
+        failures=tuple(comparison.failures()),
     )
 
 
 def drift_by_reading(recording: Recording, namespace: str, live: LiveCluster, *, secrets_known: bool) -> Drift:
     """As `drift`, but with declared fields alone: it only reads, from what `live` has listed already."""
-
-    def dry_run(_path: str, _body: Mapping[str, Any], _manager: str) -> dict[str, Any]:
-        raise DryRunRejected(0, "not sent")
-
-    cluster = ComparedCluster(live=live, dry_run=dry_run, kubectl="kubectl")
-    return drift(recording, namespace, cluster, secrets_known=secrets_known)
+    return drift(recording, namespace, ComparedCluster(live=live, dry_run=None, kubectl="kubectl"), secrets_known=secrets_known)
 
 
 def _additions(live: Mapping[str, Any], body: Mapping[str, Any], kind: str, *, queued: bool) -> Iterator[tuple[Writer, Path, Any]]:
@@ -162,6 +169,11 @@ def _additions(live: Mapping[str, Any], body: Mapping[str, Any], kind: str, *, q
             for path, found in undeclared(live, fields, body):
                 if not anyone_adds(kind, path, queued=queued) and found is not None:
                     yield writer, path, found
+
+
+def _message(rejection: DryRunRejected) -> str:
+    """The server's message without rejected values, which may be whole pods with their variables."""
+    return visible(re.split(r": [A-Z]\w* value:", str(rejection).strip())[0][:200].rstrip("."), ("message",)) or "no message"
 
 
 def _clouds(recording: Recording) -> Iterator[str]:

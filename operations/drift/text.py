@@ -28,9 +28,9 @@ def lines(drift: Drift, words: Words) -> Iterator[str]:
             yield f"  {each.sentence()}"
             yield f"    by: {each.author}"
             yield f"    to do: {remedy(each, words)}"
-    for text in drift.uncovered:
+    for text in (*drift.failures, *drift.uncovered):
         yield f"not compared: {text}"
-    if not drift.findings:
+    if not (drift.findings or drift.failures):
         yield f"{drift.stack}: no difference in {drift.compared} objects"
 
 
@@ -76,7 +76,7 @@ def document(drift: Drift, words: Words) -> dict[str, Any]:
         "stack": drift.stack,
         "compared": drift.compared,
         "differences": [_entry(each, remedy(each, words)) for each in drift.findings],
-        "notCompared": list(drift.uncovered),
+        "notCompared": [*drift.failures, *drift.uncovered],
     }
 
 

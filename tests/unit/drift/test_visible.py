@@ -2,60 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import json
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from operations.drift.cluster import ComparedCluster
-from operations.drift.drift import Drift, drift
-from operations.drift.text import Words, document, lines, notes_before_update
 from operations.drift.visible import visible
-from operations.live import LiveCluster
 from rehearsal.engine.wire.values import Secret
-
-WORDS = Words(command="inferplan up x", file="Pulumi.x.yaml", kubectl="kubectl")
-BY_HAND = {"manager": "kubectl-edit", "operation": "Update"}
-
-
-def manifest(api_version: str, kind: str, **fields: Any) -> dict[str, Any]:
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", "namespace": "x"}, **fields}
-
-
-def pod(**container: Any) -> dict[str, Any]:
-    return manifest("apps/v1", "Deployment", spec={"template": {"spec": {"containers": [{"name": "server", **container}]}}})
-
-
-def compared(monkeypatch: pytest.MonkeyPatch, live: dict[str, Any], ours: dict[str, Any], written: Any = None) -> Drift:
-    """The differences of one object; `written` is what a person wrote, in the server's notation."""
-    live = copy.deepcopy(live)
-    live["metadata"]["managedFields"] = [{**BY_HAND, "fieldsV1": written or {"f:metadata": {"f:labels": {"f:by-hand": {}}}}}]
-
-    def get(path: str) -> dict[str, Any]:
-        if path == "/apis":
-            return {"groups": [{"versions": [{"groupVersion": "apps/v1"}]}]}
-        if path in ("/apis/apps/v1", "/api/v1"):
-            return {"resources": [{"name": f"{ours['kind'].lower()}s", "kind": ours["kind"], "namespaced": True}]}
-        return {"items": [live]}
-
-    registration = SimpleNamespace(inputs=ours, options=SimpleNamespace(ignore_changes=()))
-    monkeypatch.setattr("operations.drift.drift.registered_objects", lambda *_: [(registration, key_of(ours))])
-    monkeypatch.setattr("operations.drift.drift._clouds", lambda _: ())
-    cluster = ComparedCluster(live=LiveCluster(get), dry_run=lambda _path, body, _manager: dict(body), kubectl="kubectl")
-    return drift(SimpleNamespace(stack="x"), "x", cluster, secrets_known=True)  # type: ignore[arg-type] # its name is all that is read
-
-
-def key_of(ours: dict[str, Any]) -> Any:
-    from operations.live import ObjectKey
-
-    return ObjectKey(ours["apiVersion"], ours["kind"], "x", "a")
-
-
-def texts(result: Drift) -> str:
-    return "\n".join([*lines(result, WORDS), *notes_before_update(result, "Pulumi.x.yaml"), json.dumps(document(result, WORDS))])
-
+from tests.unit.drift.comparison import compared, manifest, pod, texts
 
 REFERENCE = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "k"}}}
 
