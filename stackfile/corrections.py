@@ -20,6 +20,7 @@ _CORES = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(?:v?cpus?|cores?|c)", re.IGNORECAS
 _MILLICORES = re.compile(r"([0-9]+) *(?:M|millicores?)")
 _AMOUNT = re.compile(r"[$€]? *([0-9]+(?:\.[0-9]+)?) *([kKmM%])? *(?:USD|usd)?")
 _FLAGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+_RANGE = re.compile(r"([0-9]+) *(?:-|\.\.+|to|:|,) *([0-9]+)")
 _SHORT_FORMS = {"k": 1000, "m": 1_000_000}
 
 # The end of the path, what people write, what belongs there. The first match counts.
@@ -35,7 +36,6 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
     (".weights.path", r"/([A-Za-z0-9._/-]+)", "path: {0}, relative to the store"),
     ("storage.*.path", r"([A-Za-z0-9_][A-Za-z0-9._/-]*)", "path: /{0}"),
     (".kubernetesVersion", r"v?([0-9]+\.[0-9]+)(?:\.[0-9]+)?", "kubernetesVersion: '{0}'"),
-    ("models.*.replicas", r"([0-9]+) *(?:-|\.\.+|to|:|,) *([0-9]+)", "replicas: {{min: {0}, max: {1}}}"),
     (".issued.*", r"([0-9]{4})[/.]([0-9]{2})[/.]([0-9]{2})", "{0}-{1}-{2}"),
     (".expires.*", r"([0-9]{4})[/.]([0-9]{2})[/.]([0-9]{2})", "{0}-{1}-{2}"),
 )
@@ -76,10 +76,13 @@ def wrapped(field: str, value: Any, expected: str, keys: list[str]) -> str:
 
 
 def range_of(path: KeyPath, value: Any, expected: str) -> str:
-    """Return the sentence that shows the list `value` of two numbers as the range that `expected` names; "" for other values."""
-    if "{min: " in expected and isinstance(value, list) and [type(each) for each in value] == [int, int]:
-        return f" Write {path[-1]}: {{min: {value[0]}, max: {value[1]}}}."
-    return ""
+    """Return the sentence that shows `value`, two numbers such as 1-3 or [1, 3], as the range that `expected` names; else ""."""
+    match = _RANGE.fullmatch(value.strip()) if isinstance(value, str) else None
+    numbers = [int(each) for each in match.groups()] if match else value
+    if "{min: " not in expected or not isinstance(numbers, list) or [type(each) for each in numbers] != [int, int]:
+        return ""
+    low, high = sorted(numbers)
+    return f" Write {path[-1]}: {{min: {low}, max: {high}}}." if low >= 0 and high > 0 else ""
 
 
 def _flag(field: str, value: str, expected: str) -> str:

@@ -1,8 +1,11 @@
-"""Names the field that belongs in place of one that other tools, or other kinds of entries, have."""
+"""Names the field that belongs in place of an unknown one, which other tools or other kinds of entries have."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from components.spec import KeyPath, SpecError
 
 # Fields of the engines' own options, of Helm charts and of manifests, and ours.
 FIELDS_ELSEWHERE = {
@@ -35,6 +38,17 @@ def field_hint(name: str, entry: dict[str, Any], allowed: list[str]) -> str:
         return f" Write {form.format_map(_values(entry))}."
     other = FIELDS_ELSEWHERE.get(name)
     return f" Did you mean {other!r}?" if other in allowed else ""
+
+
+def without_renamed(errors: list[SpecError]) -> list[SpecError]:
+    """Return `errors` without each missing field that the remedy for another field of the same mapping writes."""
+    return [error for error in errors if not (error.message.startswith("Missing required field") and _is_renamed(error.path, errors))]
+
+
+def _is_renamed(path: KeyPath, errors: list[SpecError]) -> bool:
+    name = re.escape(str(path[-1]))
+    remedy = re.compile(rf" (Did you mean '{name}'\?|Write {name}: )")
+    return any(other.path[:-1] == path[:-1] and remedy.search(other.message) for other in errors)
 
 
 def _values(entry: dict[str, Any]) -> dict[str, Any]:

@@ -175,7 +175,8 @@ def _remedy(path: KeyPath, value: Any, text: str | None, expectations: list[str]
         return " Remove the quotes."
     choices = [each for each in re.split(r", | or ", expected) if " " not in each]
     return (
-        correction(path, value, expected)
+        range_of(path, value, expected)
+        or correction(path, value, expected)
         or wrapped(str(path[-1]), value, expected, guide.required(path))
         or (suggestion(value, choices) if isinstance(value, str) else "")
     )

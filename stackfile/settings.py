@@ -19,6 +19,7 @@ from stackfile import imported_keys, public_keys
 from stackfile.advice import advice
 from stackfile.checks import check
 from stackfile.errors import InvalidStack, LocatedError, dotted, suggestion
+from stackfile.fields_elsewhere import without_renamed
 from stackfile.messages import DISCRIMINATORS, errors_of
 from stackfile.placeholders import placeholders
 from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, SECRET_KEYS, SEED_KEY, StackFile, read_stack, stack_path
@@ -156,6 +157,7 @@ def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | N
     if not has_key_seed and all(error.path != (SEED_KEY,) for error in (*errors, *(each.error for each in notation))):
         remedy = f'Set it with: pulumi config set --secret {SEED_KEY} "$(openssl rand -hex 32)"'
         errors.append(SpecError((SEED_KEY,), f"Missing required secret. {remedy}"))
+    errors = without_renamed(errors)
     # The field's own message has the values that it allows.
     judged = {error.path for error in errors}
     notation = [each for each in notation if each.error.path not in judged or AMBIGUOUS not in each.error.message]

@@ -13,7 +13,7 @@ from components.nodes.pool import CPU_MACHINE, MachineName, NodeLocation, Zone
 from components.platforms.aws import pool_rules as rules
 from components.platforms.aws.auto_mode import AutoModeChoice
 from components.platforms.aws.pool_parts import CapacityReservation, NodeUpdate, PoolSize, RootVolume
-from components.spec import Bytes, Labels, SpecError
+from components.spec import Bytes, FieldError, Labels, SpecError
 from kube.quantity import bytes_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class EksPool(AutoModeChoice):
     def _check_pool(self) -> Self:
         errors = list(rules.errors(self))
         if errors:
-            raise ValueError("; ".join(errors))
+            first = next((index for index, name in enumerate(self.instance_types or ()) if errors[0].startswith(f"{name} ")), None)
+            raise FieldError("; ".join(errors), *(() if first is None else ("instanceTypes", first)))
         return self
 
     @property

@@ -118,6 +118,7 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("local", f"{VLLM}.replicas", "1-3", ("'1-3'", "Write replicas: {min: 1, max: 3}")),
     ("local", f"{VLLM}.replicas", "1..3", ("'1..3'", "Write replicas: {min: 1, max: 3}")),
     ("local", f"{VLLM}.replicas", "[1, 3]", ("A list of 2", "Write replicas: {min: 1, max: 3}")),
+    ("local", f"{VLLM}.replicas", "3-1", ("'3-1'", "Write replicas: {min: 1, max: 3}")),
     ("local", f"{VLLM}.replicas", "auto", ("a whole number or a range, for example {min: 1, max: 3}",)),
     ("local", f"{VLLM}.minReplicas", "2", ("'minReplicas'", "Write replicas: {min: 2, max: ")),
     ("local", f"{VLLM}.maxReplicas", "5", ("'maxReplicas'", "Write replicas: {min: ", "max: 5}")),
@@ -128,6 +129,9 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("prod", "cluster.create.zones", "[us-east-1a, eu-west-1a]", ("zones[1]: Zone eu-west-1a is not in region us-east-1",)),
     ("prod", "cluster.create.zones", "[eu-west-1a, eu-west-1b]", ("zones[0]: Zones eu-west-1a, eu-west-1b are not in region",)),
     ("local", f"{VLLM}.replicas", "{min: 1, max: 2, 'on': {queueMilliseconds: 3}}", ("replicas.on.queueMilliseconds: ", "waitingRequests")),
+    ("prod", f"{POOL}.instanceTypes", "[g6e.4xlarge, g6.4xlarge]", ("instanceTypes[1]: g6.4xlarge carries nvidia-l4",)),
+    # One typo of a required field is one error.
+    ("local", f"{VLLM}.replicas", "{minimum: 1, max: 2, 'on': {cpu: 70}}", ("replicas.minimum: ", "Did you mean 'min'?")),
     # Fields of other tools.
     ("local", f"{VLLM}.replica", "2", ("'replica'", "'replicas'")),
     ("local", f"{VLLM}.gpus", "2", ("'gpus'", "'accelerators'")),

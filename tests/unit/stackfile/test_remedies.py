@@ -100,3 +100,19 @@ def test_the_remedy_of_a_missing_preheat_names_a_share_of_the_platform(tmp_path,
     lines = [line for line in error.value.lines if "engines cannot read directly" in line]
     assert lines
     assert all(f"Add preheat: {{into: shared}} to the model, and {share}" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("inferplan:nodePools:", "inferplan:nodepools:", "Unknown field 'nodepools'. Did you mean 'nodePools'?"),
+        ("size: {max: 2}", "nodes: 2", "Write size: {min: 2, max: 2} for the number of nodes."),
+    ],
+)
+def test_a_required_field_under_another_name_is_one_error(tmp_path, before: str, after: str, words: str):
+    file = tmp_path / "Pulumi.prod.yaml"
+    file.write_text((ROOT / "stacks/Pulumi.prod.yaml").read_text().replace(before, after))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    [line] = error.value.lines
+    assert words in line
