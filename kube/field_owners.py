@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final
 
@@ -43,7 +44,7 @@ class _Rule:
     owner: Owner
 
 
-_SERVER, _CONTROLLER, _PEOPLE, _SCALER = Owner.SERVER, Owner.CONTROLLER, Owner.PEOPLE, Owner.SCALER
+_STACK, _SERVER, _CONTROLLER, _PEOPLE, _SCALER = Owner.STACK, Owner.SERVER, Owner.CONTROLLER, Owner.PEOPLE, Owner.SCALER
 
 _RULES: Final = (
     *(
@@ -89,34 +90,44 @@ _ADDED_BY_ANYONE: Final = tuple(map(parse, ("metadata.labels", "metadata.annotat
 NODE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "karpenter.sh/")
 """Starts of the keys of taints that controllers add to nodes."""
 
-_MANAGERS: Final = (
-    # The binary's name, or the start of the user agent, is the name of a manager that chose none.
-    (_CONTROLLER, "kube-controller-manager"),
-    (_CONTROLLER, "kube-scheduler"),
-    (_CONTROLLER, "kube-apiserver"),
-    (_CONTROLLER, "kubelet"),
-    (_CONTROLLER, "cloud-controller-manager"),
-    (_CONTROLLER, "eks"),
-    (_CONTROLLER, "kwok"),
-    (_CONTROLLER, "kueue"),
-    (_CONTROLLER, "kuberay"),
-    (_CONTROLLER, "ray-operator"),
-    (_CONTROLLER, "manager"),
-    (_CONTROLLER, "controller"),
-    (_CONTROLLER, "envoy-gateway"),
-    (_CONTROLLER, "cert-manager"),
-    (_CONTROLLER, "cainjector"),
-    (_CONTROLLER, "external-dns"),
-    (_CONTROLLER, "karpenter"),
-    (_CONTROLLER, "inferplan-stub"),
-    (_SCALER, "keda"),
-    (_SCALER, "cluster-autoscaler"),
-    (_SCALER, "vpa-"),
-    (_SCALER, "horizontal-pod-autoscaler"),
-)
-"""Starts of the names of managers that are neither the stack nor a person."""
+_MANAGERS: Final = {
+    _STACK: ("pulumi-kubernetes", "pulumi-kubernetes-*", "inferplan-rehearsal"),
+    _CONTROLLER: (
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kube-apiserver",
+        "kubelet",
+        "cloud-controller-manager",
+        "aws-cloud-controller-manager",
+        "eks",
+        "kwok",
+        "kwok-controller",
+        "kueue",
+        "kuberay-operator",
+        "ray-operator",
+        # The operators of KubeRay, Kueue and LeaderWorkerSet, and those of Karpenter and the AWS Load Balancer Controller.
+        "manager",
+        "controller",
+        "envoy-gateway",
+        "cert-manager",
+        "cert-manager-*",
+        "cainjector",
+        "external-dns",
+        "karpenter",
+        "inferplan-stub",
+    ),
+    _SCALER: (
+        "keda",
+        "keda-operator",
+        "cluster-autoscaler",
+        "vpa-updater",
+        "vpa-recommender",
+        "vpa-admission-controller",
+        "horizontal-pod-autoscaler",
+    ),
+}
+"""Names of the field managers of programs, complete or with `*` after a hyphen. A program that chooses none has its binary's name."""
 
-_OURS: Final = ("pulumi-kubernetes", "inferplan-rehearsal")
 _SCALE: Final = "scale"
 
 
@@ -134,9 +145,9 @@ def anyone_adds(kind: str, path: Path, *, queued: bool = False) -> bool:
 
 def manager_of(name: str, subresource: str = "") -> Owner:
     """Return the owner that the field manager `name` acts for, writing through `subresource` or the object itself."""
-    if name.startswith(_OURS):
-        return Owner.STACK
-    owner = next((owner for owner, start in _MANAGERS if name.startswith(start)), Owner.PEOPLE)
+    owner = next((owner for owner, patterns in _MANAGERS.items() if any(fnmatchcase(name, each) for each in patterns)), Owner.PEOPLE)
+    if owner is Owner.STACK:
+        return owner
     if owner is Owner.CONTROLLER and subresource == _SCALE:
         return Owner.SCALER
     return Owner.CONTROLLER if owner is Owner.PEOPLE and subresource not in ("", _SCALE) else owner
