@@ -109,6 +109,8 @@ class Cluster(Spec, ABC):
     is_simulated: ClassVar[bool] = False
     cloud: ClassVar[str | None] = None
     """The name of the cloud that a stack calls, None if it calls none."""
+    controllers_namespace: ClassVar[str | None] = None
+    """The namespace of the controllers that a stack may install for the cluster, None if it installs none."""
     creates_buckets: ClassVar[bool] = False
     """True if a store of kind s3 can be created next to the cluster."""
     fake_node_error: ClassVar[str | None] = None

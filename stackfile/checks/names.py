@@ -33,6 +33,9 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
     """Check the names of models, consumers, stores and the namespace."""
     if settings.namespace in _SYSTEM_NAMESPACES:
         yield SpecError(("namespace",), f"Namespace {settings.namespace!r} belongs to Kubernetes. Use another one, for example inference.")
+    if settings.namespace == settings.cluster.controllers_namespace:
+        reserved = f"Namespace {settings.namespace!r} is reserved for the controllers of the cluster."
+        yield SpecError(("namespace",), f"{reserved} Use another one, for example inference.")
     for name, model in settings.models.items():
         if name in _RESERVED:
             yield SpecError(("models", name), f"{name!r} is reserved for {_RESERVED[name]}. Rename the model.")
@@ -104,8 +107,8 @@ def _shared_locations(settings: StackSettings) -> Iterator[SpecError]:
 
 
 def _metrics(settings: StackSettings) -> Iterator[SpecError]:
-    """Check the names of the network policies of models' metrics, which are the model's with a suffix."""
-    for name in settings.models if settings.monitoring is not None else ():
+    """Check the names of the network policies of metrics, which are the model's or the gateway's with a suffix."""
+    for name in (*settings.models, "gateway") if settings.monitoring is not None else ():
         called = bounded(name, "metrics")
         if called in settings.models:
             yield SpecError(("models", called), f"{called!r} is reserved for the network policy of {name}'s metrics. Rename the model.")

@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints, model_validator
 from components.nodes.pool import NodeLocation, Pool
 from components.platforms.aws import aws_api, offerings
 from components.platforms.aws.auto_mode import preferred
-from components.platforms.aws.controllers_spec import EksControllers
+from components.platforms.aws.controllers_spec import CONTROLLERS_NAMESPACE, EksControllers
 from components.platforms.aws.creation_spec import AwsZone, EksCreation, Region, SubnetId
 from components.platforms.aws.pool_spec import EksPool, node_groups
 from components.platforms.platform import Platform, Sections
@@ -45,6 +45,7 @@ class EksCluster(EksControllers):
     """Tags of every AWS resource of this stack."""
 
     cloud: ClassVar[str | None] = "AWS"
+    controllers_namespace: ClassVar[str | None] = CONTROLLERS_NAMESPACE
     creates_buckets: ClassVar[bool] = True
     fake_node_error: ClassVar[str | None] = "Simulated pools are not allowed on EKS. Use provider: eks or existing."
 

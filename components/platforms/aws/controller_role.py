@@ -16,9 +16,9 @@ from components.egress import POD_IDENTITY_AGENT
 from components.naming import autonamed, labels, selector
 from components.network import outside, policy, tcp
 from components.platforms.aws.cluster_spec import EksClusterHandle
+from components.platforms.aws.controllers_spec import CONTROLLERS_NAMESPACE as NAMESPACE
 from components.platforms.aws.iam import ROLE_NAME, Document, trust_of
 
-NAMESPACE = "cluster-controllers"
 COMPONENT = "controller"
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Controller = Literal["install", "existing", "none"]
 
+CONTROLLERS_NAMESPACE = "cluster-controllers"
+
 
 class EksControllers(Cluster):
     """The controllers of an EKS cluster. Without a value, a created cluster gets what it needs, and an existing one is not changed."""

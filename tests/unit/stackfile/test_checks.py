@@ -181,6 +181,20 @@ def test_kubernetes_own_namespaces_are_refused(lines, namespace):
     assert "belongs to Kubernetes" in only(lines(namespace=namespace))
 
 
+def test_the_namespace_of_the_controllers_is_refused_on_eks_alone(lines):
+    eks = {"provider": "eks", "name": "research", "region": "us-west-2"}
+    message = "Namespace 'cluster-controllers' is reserved for the controllers of the cluster."
+    assert any(message in line for line in lines(namespace="cluster-controllers", cluster=eks))
+    assert not any(message in line for line in lines(cluster=eks))
+    assert lines(namespace="cluster-controllers") == ()
+
+
+def test_a_model_has_no_name_of_a_policy_of_metrics(lines):
+    models, monitoring = {"gateway-metrics": MODEL}, {"prometheus": {"namespace": "monitoring"}}
+    assert "'gateway-metrics' is reserved for the network policy of gateway's metrics" in only(lines(models=models, monitoring=monitoring))
+    assert lines(models=models) == ()
+
+
 def test_all_faults_are_told_at_once(lines):
     models = {f"model-{index}": {**MODEL, "pool": "nowhere", "consumers": ["nobody"]} for index in range(20)}
     found = lines(models=models)
