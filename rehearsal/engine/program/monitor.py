@@ -17,6 +17,7 @@ from pulumi.runtime.proto import engine_pb2, resource_pb2
 
 from kube.marks import UNKNOWN_TEXT
 from rehearsal.engine.program import requests
+from rehearsal.engine.providers.kubernetes import is_object, is_patch
 from rehearsal.engine.providers.stubs import document_texts
 from rehearsal.engine.wire.recording import PROVIDER_PREFIX, STACK_TYPE, Diagnostic, Recording, Registration, make_urn, ordered, stack_urn
 from rehearsal.engine.wire.values import UNKNOWN, from_wire, to_wire
@@ -82,6 +83,7 @@ class Monitor:
     refused: RegistrationRefused | None = None
     _urns: dict[str, Realized] = field(default_factory=dict)
     _providers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _objects: dict[tuple[str, ...], str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def recording(self) -> Recording:
@@ -108,6 +110,22 @@ class Monitor:
             self._urns[urn] = Realized()
         return urn
 
+    def _claim_object(self, registration: Registration, provider: Mapping[str, Any]) -> None:
+        """Reject a second declaration of one Kubernetes object, which an update would overwrite with the first or the other way round."""
+        if not is_object(registration.type, registration.inputs) or is_patch(registration.type):
+            return
+        metadata = registration.inputs.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        name, namespace = metadata.get("name"), metadata.get("namespace") or provider.get("namespace") or ""
+        if not isinstance(name, str) or not isinstance(namespace, str):
+            return
+        group, kind = registration.inputs["apiVersion"].rpartition("/")[0], registration.inputs["kind"]
+        with self._lock:
+            first = self._objects.setdefault((registration.provider, group, kind, namespace, name), registration.urn)
+        if first != registration.urn:
+            shown = f"{namespace}/{name}" if namespace else name
+            raise self._refuse(f"{kind} {shown} is declared twice: by {first} and {registration.urn}. Rename one of them", registration.urn)
+
     # The method names below are those of the SDK's gRPC service.
 
     def RegisterResource(self, request: Any) -> resource_pb2.RegisterResourceResponse:  # noqa: N802 - named by the SDK
@@ -121,6 +139,7 @@ class Monitor:
         urn = self._claim(request)
         provider = self._providers.get(request.provider.rpartition("::")[0], {})
         registration = requests.declared(request, urn, stack=self.stack, project=self.project, provider=provider)
+        self._claim_object(registration, provider)
         self.registrations.append(registration)
         if registration.type.startswith(PROVIDER_PREFIX):
             self._providers[urn] = registration.inputs

@@ -141,6 +141,26 @@ def test_a_urn_registered_twice_is_rejected_with_the_message_of_the_engine():
     assert failed.value.message == f"Duplicate resource URN '{urn}'; try giving it a unique name"
 
 
+def test_an_object_that_two_resources_declare_is_rejected():
+    def program(namespace: str = "a", kind: type[ConfigMap | Secret] = ConfigMap):
+        ConfigMap("one", metadata={"name": "twin", "namespace": "a"})
+        kind("two", metadata={"name": "twin", "namespace": namespace})
+
+    with pytest.raises(ProgramFailed, match=r"ConfigMap a/twin is declared twice: by urn:.*::(one|two) and .*::(one|two)"):
+        declare(program)
+    declare(lambda: program("b"))
+    declare(lambda: program(kind=Secret))
+
+
+def test_two_clusters_may_have_an_object_of_the_same_name():
+    def program():
+        for each in ("east", "west"):
+            cluster = Provider(each, kubeconfig=each)
+            Namespace(each, metadata={"name": "twin"}, opts=pulumi.ResourceOptions(provider=cluster))
+
+    assert len(declare(program).of_type(NAMESPACE)) == 2
+
+
 def test_the_message_of_a_run_error_is_unchanged():
     def program():
         Namespace("n")
