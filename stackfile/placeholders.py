@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _ACCOUNT = "111122223333"
 _ID = r"0123456789abcdef[01]"
+_SCHEME = r"[A-Za-z0-9+.-]+://([^/@]*@)?|[^/@\s]+@"
+# Only a whole name counts: `example` alone may be a directory, a tag or a repository.
+_HOST = r"\.?([\w*-]+\.)*([\w*-]+\.example|example\.(com|net|org))"
 # What the whole value looks like, what it is, and what to write instead. 111122223333 is the account of AWS's documentation, domains
 # below `example` are reserved by RFC 2606, these networks by RFC 5737. The first row that matches counts.
 _RESERVED = tuple(
@@ -38,7 +41,7 @@ _RESERVED = tuple(
             "is a network for documentation",
             "Write the network of your users and runners",
         ),
-        (r"(.*[./])?example(\.(com|net|org))?([:/].*)?", "is a domain for documentation", "Write a name of a domain that you own"),
+        (rf"(.*[,\s=])?({_SCHEME})?{_HOST}([:/,\s].*)?", "is a domain for documentation", "Write a name of a domain that you own"),
         (r"acme-((inference-.+-)?weights|access-logs)", "is an example", "Write a bucket of yours; names are unique worldwide"),
     )
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -62,6 +63,38 @@ def test_a_value_of_the_user_s_own_is_no_example(tmp_path):
     }.items():
         text = text.replace(old, new)
     assert told(tmp_path, text) == ()
+
+
+HOSTS = (
+    "llm.acme.example",
+    "*.example.com",
+    "example.org:8443",
+    "https://minio.acme.example:9000",
+    "https://anna@mirror.example.net/llm",
+    "nas.acme.example:/export",
+    "registry.acme.example/mirror",
+    "localhost,.acme.example",
+    "--url=http://acme.example/v1",
+)
+PATHS = (
+    "models/example/llama-3-70b",
+    "/data/example",
+    "ghcr.io/org/example:1.2",
+    "https://mirror.acme.io/example.com/llm",
+    "example/llama-3-8b",
+    "example",
+    "--path=models/example",
+    "example.company.io",
+)
+
+
+def test_only_a_host_of_a_documentation_domain_is_a_placeholder(tmp_path):
+    data = {f"v{index}": value for index, value in enumerate((*HOSTS, *PATHS))}
+    objects = {"values": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "values"}, "data": data}}
+    lines_of_copy = told(tmp_path, f"{copied('onprem').rstrip()}\n  inferplan:extraObjects: {json.dumps(objects)}\n")
+    found = [re.search(r"data\.v(\d+): .* is a domain for documentation", line) for line in lines_of_copy if "extraObjects" in line]
+    assert [int(each[1]) for each in found if each] == list(range(len(HOSTS)))
+    assert None not in found
 
 
 def test_the_simulated_cluster_may_have_any_of_them(tmp_path):
