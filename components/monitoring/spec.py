@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from components.spec import DnsLabel, Labels, Spec
 
+
+def _with_port(url: str) -> str:
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        raise ValueError(f"The port of {url!r} is out of range. Use a port from 1 to 65535.") from None
+    return url
+
+
 PrometheusUrl = Annotated[
-    str, StringConstraints(pattern=r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~/-]*)?$")
+    str,
+    StringConstraints(pattern=r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~/-]*)?$"),
+    AfterValidator(_with_port),
 ]
 
 

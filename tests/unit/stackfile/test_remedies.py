@@ -64,6 +64,7 @@ def test_the_remedy_for_a_missing_prometheus_is_complete_when_pasted(tmp_path):
     [
         ({"url": "http://prometheus.metrics.svc:9090"}, "monitoring.prometheus.namespace: "),
         ({"namespace": "metrics", "url": "prometheus.metrics.svc"}, "monitoring.prometheus.url: "),
+        ({"namespace": "metrics", "url": "http://prometheus.metrics.svc:99999"}, "Use a port from 1 to 65535"),
         ({"namespace": "metrics"}, "Set monitoring.prometheus.url, for example http://prometheus-operated.metrics.svc:9090"),
     ],
 )
