@@ -31,7 +31,8 @@ def command(
     recording = workspace.record()
     with _cluster(workspace, context) as cluster:
         result = drift(recording, workspace.settings.namespace, cluster, secrets_known=not workspace.secrets.placeholders)
-    words = Words(command=f"inferplan up {stack}", file=workspace.file.shown_path, kubectl=cluster.kubectl)
+    typed = workspace.rehearsal_arguments if cluster.simulated else stack
+    words = Words(command=f"inferplan up {typed}", file=workspace.file.shown_path, kubectl=cluster.kubectl)
     if as_json:
         show_json(document(result, words))
     else:

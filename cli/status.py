@@ -29,8 +29,15 @@ def command(
     status = _read(workspace, context)
     show_status(status, commands=[], as_json=as_json)
     if not status.state.settled:
-        remedy = f"inferplan up {stack} applies what is missing and says what it waits for"
+        typed = workspace.rehearsal_arguments if context is None and _is_rehearsal(workspace) else stack
+        remedy = f"inferplan up {typed} applies what is missing and says what it waits for"
         raise UnsettledError(f"{workspace.stack} is not as {workspace.file.shown_path} says; {remedy}")
+
+
+def _is_rehearsal(workspace: Workspace) -> bool:
+    from rehearsal.cluster import status
+
+    return status(workspace.stack).state == "running"
 
 
 def _read(workspace: Workspace, context: str | None) -> StackStatus:
@@ -46,16 +53,20 @@ def _read(workspace: Workspace, context: str | None) -> StackStatus:
         return kubectl_status(workspace, context)
     if simulated == "running":
         if not workspace.simulated:
-            remove = f"remove this one with: inferplan down {stack} --engine rehearsal --cluster"
+            remove = f"remove this one with: inferplan down {workspace.rehearsal_arguments} --cluster"
             note([f"this is the rehearsal of {workspace.stack} on this machine; read the real one with --context NAME, {remove}"])
         return stack_status(workspace, start(workspace.stack).get, rehearsed=True)
     if workspace.context is not None and simulated == "absent":
         try:
             return kubectl_status(workspace, workspace.context)
         except OperationError as error:
-            raise UnsettledError(f"{stack} has no simulated cluster (inferplan up {stack} starts one), and {error}") from None
+            raise UnsettledError(
+                f"{stack} has no simulated cluster (inferplan up {workspace.rehearsal_arguments} starts one), and {error}"
+            ) from None
     cluster = "no simulated cluster" if simulated == "absent" else f"a simulated cluster that is {simulated}"
-    raise UnsettledError(f"{stack} has {cluster}. Bring it up with: inferplan up {stack}, or read a real one with --context")
+    raise UnsettledError(
+        f"{stack} has {cluster}. Bring it up with: inferplan up {workspace.rehearsal_arguments}, or read a real one with --context"
+    )
 
 
 def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[tuple[str, str]], as_json: bool = False) -> None:

@@ -85,7 +85,8 @@ def _models(state: StackState) -> Table:
 
 
 def _replicas(row: ModelRow) -> Text:
-    return _ratio(row.ready, row.wanted)
+    ratio = _ratio(row.ready, row.wanted)
+    return ratio.append(f" of {row.range}") if row.range else ratio
 
 
 def _stores(state: StackState) -> Table:

@@ -36,7 +36,7 @@ def command(
     """Bring STACK up and wait until its models are Ready."""
     from cli.screen import note
     from cli.update import rehearse
-    from operations.notes import capacity_notes, egress_notes, gateway_notes, program_notes
+    from operations.notes import capacity_notes, egress_notes, gateway_notes, program_notes, scaling_notes
     from operations.update import check_examples
     from operations.workspace import open_workspace
 
@@ -51,6 +51,7 @@ def command(
         options.check_confirmation(f"inferplan up {workspace.typed}")
     note(gateway_notes(workspace))
     note(capacity_notes(workspace.settings))
+    note(scaling_notes(workspace.settings))
     note(egress_notes(workspace.settings))
     recording = workspace.record()
     note(program_notes(recording))
@@ -71,6 +72,7 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, 
     from operations.recovery.declared import declared_keys
     from operations.recovery.volumes import settle_volumes
     from operations.required_secrets import missing_secrets, required_secrets
+    from operations.scaler_change import live_scaler_changes
     from operations.status import stack_status
     from operations.update import check_target
 
@@ -85,6 +87,7 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, 
     if target.live is not None:
         if not workspace.simulated:
             note(map(str, missing_secrets(required_secrets(recording, workspace.settings.namespace), target.live)))
+        note(live_scaler_changes(target.live, workspace.settings.namespace, recording))
         note(downtimes(live_servers(target.live, workspace.settings.namespace), declared_servers(recording)))
     pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
     if target.simulated is not None:

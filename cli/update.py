@@ -93,16 +93,18 @@ def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = Fals
     from operations.live import LiveCluster
     from operations.recovery.declared import declared_keys
     from operations.recovery.volumes import settle_volumes
+    from operations.scaler_change import live_scaler_changes
     from operations.update import patch_simulated_volume
     from rehearsal.cluster import start
 
-    note(_limits(workspace))
+    note(_limits(workspace, recording))
     with ProgressView(progress()) as view:
         cluster = start(workspace.stack, view.step)
         live = LiveCluster(cluster.get)
         note_changes_by_hand(workspace, recording, live, cluster)
         declared = declared_keys(recording, workspace.settings.namespace)
         settle_volumes(declared, live, partial(patch_simulated_volume, cluster), say)
+        note(live_scaler_changes(live, workspace.settings.namespace, recording))
         note(downtimes(live_servers(live, workspace.settings.namespace), declared_servers(recording)))
         outcome = workspace.apply(cluster, listener=view.resource, step=view.step, karpenter=karpenter)
     say(_summary(outcome))
@@ -115,8 +117,10 @@ def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = Fals
     show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster), as_json=as_json)
 
 
-def _limits(workspace: Workspace) -> list[str]:
+def _limits(workspace: Workspace, recording: Recording) -> list[str]:
     """Notes on what this rehearsal does not show."""
+    from operations.recovery.declared import declared_keys
+
     limits = []
     if workspace.secrets.placeholders:
         limits.append(f"keys of this rehearsal are placeholders: {workspace.secrets.reason}")
@@ -126,6 +130,8 @@ def _limits(workspace: Workspace) -> list[str]:
         limits.append(f"this is a rehearsal of {workspace.stack}: its nodes are fake, its cluster is on this machine{requests}")
     if workspace.settings.queues:
         limits.append("Kueue does not run on the simulated cluster: queues are created, and no workload waits in them")
+    if any(each.kind == "ScaledObject" for each in declared_keys(recording, workspace.settings.namespace)):
+        limits.append("KEDA does not run on the simulated cluster: ScaledObjects are created, and the number of replicas stays as it is")
     return limits
 
 
@@ -145,5 +151,5 @@ def _next_commands(workspace: Workspace, cluster: Cluster) -> list[tuple[str, st
         (f"inferplan status {workspace.typed}", "these tables again"),
         (f"inferplan plan {workspace.typed}", f"what {workspace.file.shown_path} declares"),
         (f"kubectl --kubeconfig {cluster.kubeconfig} get pods -A", "any Kubernetes tool works on this cluster"),
-        (f"inferplan down {workspace.typed} --cluster", "remove everything, cluster included"),
+        (f"inferplan down {workspace.rehearsal_arguments} --cluster", "remove everything, cluster included"),
     ]

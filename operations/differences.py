@@ -14,7 +14,10 @@ from operations.live import LiveCluster, ObjectKey
 if TYPE_CHECKING:
     from operations.recovery.deployment import Declared
 
-_SERVED: Final = ("Deployment", "DaemonSet", "LeaderWorkerSet", "RayService", "Service")
+_COMPARED: Final = (
+    *("Deployment", "DaemonSet", "LeaderWorkerSet", "RayService", "Service"),
+    *("HorizontalPodAutoscaler", "ScaledObject", "PodDisruptionBudget", "NetworkPolicy", "Ingress", "HTTPRoute"),
+)
 """Kinds whose declared fields are compared."""
 _SHOWN_ELSEWHERE: Final = ("Job", "Node")
 """Kinds that may be absent; other tables of `inferplan status` show them."""
@@ -37,7 +40,7 @@ def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tup
         if current is None:
             yield each.key, "is declared and does not exist"
             continue
-        if each.key.kind in _SERVED:
+        if each.key.kind in _COMPARED:
             fields = list(_other_fields(each, current))
             more = f" and {len(fields) - _MOST} more fields" if len(fields) > _MOST else ""
             if fields:

@@ -22,7 +22,7 @@ _Messages = Mapping[tuple[str, str], str]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRow:
-    """A model: ready and declared replicas, its endpoint, and the reason if replicas are missing."""
+    """A model: ready and wanted replicas, its endpoint, the reason if replicas are missing, and the range of its scaler, such as `1 to 3`."""
 
     name: str
     engine: str
@@ -31,6 +31,7 @@ class ModelRow:
     wanted: int
     endpoint: str
     reason: str
+    range: str = ""
 
 
 def models(
@@ -62,6 +63,7 @@ def models(
             wanted=wanted,
             endpoint=contract.address(name),
             reason=reason,
+            range="" if spec.scaling is None else f"{spec.min_replicas} to {spec.max_replicas}",
         )
 
 

@@ -71,6 +71,7 @@ class StackPlan:
 def plan_stack(workspace: Workspace, baseline: Baseline | None = None) -> StackPlan:
     """Plan the stack without a cluster, network or credential. Raises ProgramFailed with the message of the program."""
     from operations.downtime import declared_servers, downtimes
+    from operations.scaler_change import declared_scalers, scaler_changes
     from rehearsal.engine.plan.states import states_of
     from rehearsal.engine.plan.steps import make_plan
 
@@ -88,6 +89,7 @@ def plan_stack(workspace: Workspace, baseline: Baseline | None = None) -> StackP
     plan = make_plan(recording, before)
     plan = replace(plan, states=replace(plan.states, placeholders=placeholders))
     if before is not None:
+        notes += scaler_changes(declared_scalers(before.resources), declared_scalers(plan.states.resources))
         notes += downtimes(declared_servers(before.resources), declared_servers(plan.states.resources))
     return StackPlan(plan=plan, recording=recording, workspace=workspace, baseline=baseline, notes=tuple(notes))
 

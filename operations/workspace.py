@@ -42,6 +42,11 @@ class Workspace:
         return self.stack if stack_files(self.root).get(self.stack) == self.file.path else self.file.shown_path
 
     @property
+    def rehearsal_arguments(self) -> str:
+        """The stack and options for `up` and `down` on its simulated cluster, whatever engine `auto` means."""
+        return self.typed if self.simulated else f"{self.typed} --engine rehearsal"
+
+    @property
     def simulated(self) -> bool:
         """True if the stack file itself asks for the simulated cluster."""
         return self.settings.cluster.is_simulated

@@ -39,11 +39,15 @@ DryRun = Callable[[str, Mapping[str, Any], str], dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedCluster:
-    """A cluster to compare a stack with, without dry runs if `dry_run` is None; `kubectl` is the start of a command for it."""
+    """A cluster to compare a stack with, without dry runs if `dry_run` is None; `kubectl` is the start of a command for it.
+
+    `simulated` is true on this machine's own one.
+    """
 
     live: LiveCluster
     dry_run: DryRun | None
     kubectl: str
+    simulated: bool = False
 
 
 @contextlib.contextmanager
@@ -59,7 +63,9 @@ def simulated(cluster: Cluster) -> Iterator[ComparedCluster]:
             except ApiError as error:
                 raise DryRunRejected(error.status, error.message) from None
 
-        yield ComparedCluster(live=LiveCluster(api.get), dry_run=dry_run, kubectl=f"kubectl --kubeconfig {cluster.kubeconfig}")
+        yield ComparedCluster(
+            live=LiveCluster(api.get), dry_run=dry_run, kubectl=f"kubectl --kubeconfig {cluster.kubeconfig}", simulated=True
+        )
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ def running_cluster(workspace: Workspace) -> Cluster:
     from rehearsal.cluster import start, status
 
     if status(workspace.stack).state == "absent":
-        raise UnsettledError(f"{workspace.stack} has no simulated cluster. Bring it up with: inferplan up {workspace.typed}")
+        raise UnsettledError(f"{workspace.stack} has no simulated cluster. Bring it up with: inferplan up {workspace.rehearsal_arguments}")
     return start(workspace.stack)
 
 

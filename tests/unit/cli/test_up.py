@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
-from cli.update import _next_commands
+import cli.update
+from cli.update import _limits, _next_commands
+from operations.workspace import open_workspace
+from tests.rehearsal.commands import ROOT, inferplan, variant
 
-STACK: Any = SimpleNamespace(typed="local", file=SimpleNamespace(shown_path="stacks/Pulumi.local.yaml"))
+STACK: Any = SimpleNamespace(
+    typed="local", rehearsal_arguments="local --engine rehearsal", file=SimpleNamespace(shown_path="stacks/Pulumi.local.yaml")
+)
 CLUSTER: Any = SimpleNamespace(kubeconfig="/state/kubeconfig")
 
 
@@ -27,5 +32,26 @@ def test_a_shell_that_does_not_find_the_command_is_told_how_to(monkeypatch, tmp_
         "inferplan status local",
         "inferplan plan local",
         "kubectl --kubeconfig /state/kubeconfig get pods -A",
-        "inferplan down local --cluster",
+        "inferplan down local --engine rehearsal --cluster",
     ]
+
+
+def test_a_model_that_scales_to_zero_is_explained_by_up_as_by_plan(monkeypatch, tmp_path):
+    """The rehearsal adds that no KEDA runs."""
+    file = variant(tmp_path, "replicas: 2", "replicas: {min: 0, max: 2, on: {requestsInFlight: 8}}")
+    file.write_text(
+        file.read_text() + "  inferplan:monitoring: {prometheus: {namespace: monitoring, url: 'http://prometheus.monitoring.svc:9090'}}\n"
+    )
+    monkeypatch.setattr(cli.update, "rehearse", lambda workspace, recording, **_: print(*_limits(workspace, recording)))
+    done = inferplan(tmp_path, "up", str(file), "--engine", "rehearsal")
+    assert done.returncode == 0, done.stderr
+    assert "llama-3-8b: at 0 replicas, the first answer takes about" in done.stderr
+    assert "KEDA does not run on the simulated cluster" in done.stdout
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("local", "local"), ("onprem", "onprem --engine rehearsal")])
+def test_a_rehearsal_of_a_real_stack_is_named_with_its_engine(monkeypatch, name, arguments):
+    """Without the engine, the command would reach the real cluster as soon as the Pulumi CLI is installed."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    assert open_workspace(name).rehearsal_arguments == arguments

@@ -39,7 +39,7 @@ def run_command(monkeypatch: pytest.MonkeyPatch, result: Drift) -> None:
         file=SimpleNamespace(shown_path="Pulumi.x.yaml"),
     )
     monkeypatch.setattr("operations.workspace.open_workspace", lambda _: workspace)
-    monkeypatch.setattr("cli.drift._cluster", lambda *_: contextlib.nullcontext(SimpleNamespace(kubectl="kubectl")))
+    monkeypatch.setattr("cli.drift._cluster", lambda *_: contextlib.nullcontext(SimpleNamespace(kubectl="kubectl", simulated=False)))
     monkeypatch.setattr("operations.drift.drift.drift", lambda *_, **__: result)
     command("x")
 
