@@ -50,6 +50,10 @@ KEPT_SECONDS = 10
 """Seconds that a stopping nginx keeps a connection that was in use, so that a call sent on it is not lost (prepare.sh)."""
 # A client of OpenAI waits for the time in Retry-After only if it is at most a minute (openai-python 2, _base_client.py).
 _RETRY_SECONDS = 30
+HELD_REQUESTS = 64
+"""Requests that a gateway pod holds at most until a model has started. Their bodies take 64 MiB of its memory."""
+HELD_BODY_BYTES = 2**20
+"""Maximum size of a body that the gateway holds."""
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
 
@@ -144,7 +148,16 @@ def _scaling(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint]) -> dict[str,
         "unreached": (502, 504),
         "retry_seconds": _RETRY_SECONDS,
         "wait_seconds": spec.start_wait_seconds if starting else 0,
+        "held_requests": HELD_REQUESTS,
+        "held_body_bytes": HELD_BODY_BYTES,
+        "probed": " ".join(f"{each.model}=http://{authority}" for each in endpoints for authority in _probed(each)),
     }
+
+
+def _probed(endpoint: Endpoint) -> list[str]:
+    """Return the address that shows whether a replica is ready, or nothing for a model that always has one."""
+    spoken = [each for each in endpoint.protocols if each.kind != "kserve-v2-grpc"]
+    return [_authority(endpoint, each) for each in spoken[:1] if endpoint.start_seconds is not None]
 
 
 def _limits(spec: NginxGatewaySpec, consumers: Mapping[str, ConsumerSpec]) -> dict[str, list[LimitGroup] | list[tuple[str, int]]]:

@@ -121,8 +121,9 @@ class NginxGatewaySpec(GatewayFields):
     """An nginx image that runs as a non-root user and contains sh and awk."""
     drain_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
     """Seconds that a terminating pod has to finish running responses."""
-    start_wait_seconds: Annotated[int, Field(ge=0, le=3600)] = 0
-    """Seconds that a request waits for a model without replicas to start. Default: the gateway answers 503 with Retry-After at once."""
+    start_wait_seconds: Annotated[int, Field(ge=0, le=60)] = 0
+    """Seconds that a request waits for a model without replicas to start. Default: the gateway answers 503 with Retry-After at once. A pod
+    holds up to 64 requests with bodies of up to 1 MiB; others get the answer at once."""
     max_body_size: Bytes = "64Mi"
     """Maximum size of a request body. Prompts with images need more than text."""
 

@@ -7,7 +7,8 @@ import http.client
 import json
 import subprocess
 import threading
-from contextlib import closing
+import time
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -134,6 +135,39 @@ def test_a_request_waits_for_the_start_and_arrives_whole(scripted):
         assert [each.body for each in backend.seen if each.method == "POST"] == [body]
     finally:
         backend.stop()
+
+
+def denied_at_once(proxy: Proxy, body: bytes, headers: dict[str, str]) -> None:
+    start = time.monotonic()
+    answer = proxy.call("POST", CHAT, proxy.key("chat"), body, headers)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "30")
+    # A request that waits gets the same answer after 60 s.
+    assert time.monotonic() - start < 30
+
+
+def test_a_pod_holds_64_requests_and_answers_others_at_once(scripted):
+    scripted.run(spec(startWaitSeconds=60), [asleep(free_port(), counted=True)], CONSUMERS)
+    with ExitStack() as stack:
+        for _ in range(64):
+            held = stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", scripted.port, timeout=PATIENCE_SECONDS)))
+            held.request("POST", CHAT, body=b"{}", headers={"Authorization": f"Bearer {scripted.key('chat')}"})
+        wait_for(lambda: metrics(scripted)[IN_FLIGHT] == 64, "64 requests wait")
+        denied_at_once(scripted, b"{}", {})
+
+
+@pytest.mark.parametrize("headers", [{}, {"Transfer-Encoding": "chunked"}], ids=["large", "chunked"])
+def test_a_body_that_is_large_or_of_unknown_size_does_not_wait(scripted, headers):
+    scripted.run(spec(startWaitSeconds=60), [asleep(free_port(), counted=True)], CONSUMERS)
+    body = b"2\r\n{}\r\n0\r\n\r\n" if headers else b"x" * (2**20 + 1)
+    denied_at_once(scripted, body, headers)
+
+
+def test_a_request_beyond_the_limits_of_its_consumer_is_not_counted(scripted):
+    limited = {"chat": consumer(keys=[1], limits={"requestsPerMinute": 1, "burst": 1})}
+    scripted.run(spec(), [asleep(free_port(), counted=True)], limited)
+    statuses = [scripted.call("POST", CHAT, scripted.key("chat"), b"{}").status for _ in range(5)]
+    assert statuses[-1] == 429
+    wait_for(lambda: metrics(scripted) == {REQUESTS: statuses.count(503), IN_FLIGHT: 0}, "the answered requests are counted")
 
 
 @pytest.mark.full

@@ -50,10 +50,16 @@ def test_prometheus_alone_reaches_the_counts_of_the_gateway(stack):
 
 
 def test_a_wait_ends_before_proxies_close_the_connection():
-    message = "startWaitSeconds (3000) is greater than readTimeoutSeconds (2000)"
+    message = "startWaitSeconds (60) is greater than readTimeoutSeconds (30)"
     with pytest.raises(ValidationError, match=re.escape(message)):
-        NginxGatewaySpec.model_validate({"exposure": "internal", "startWaitSeconds": 3000})
-    assert NginxGatewaySpec.model_validate({"exposure": "internal", "startWaitSeconds": 2000}).start_wait_seconds == 2000
+        NginxGatewaySpec.model_validate({"exposure": "internal", "startWaitSeconds": 60, "readTimeoutSeconds": 30})
+    written = {"exposure": "internal", "startWaitSeconds": 30, "readTimeoutSeconds": 30}
+    assert NginxGatewaySpec.model_validate(written).start_wait_seconds == 30
+
+
+def test_a_wait_of_more_than_a_minute_is_rejected():
+    with pytest.raises(ValidationError, match="less than or equal to 60"):
+        NginxGatewaySpec.model_validate({"exposure": "internal", "startWaitSeconds": 61})
 
 
 def test_the_policy_pack_accepts_a_scaled_stack(stack):
