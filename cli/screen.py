@@ -18,16 +18,25 @@ if TYPE_CHECKING:
 # A log has no width; tables that fold at 80 columns cannot be read or searched.
 _LOG_WIDTH = 160
 _INDENT = "    "
+_TRAILING_BLANKS = re.compile(r"(?m)[ ]+$")
 
 
 class _Screen(Console):
     """A console that folds lines of text at spaces if COLUMNS states a width; a longer name or URL is not broken."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as rich does; `soft_wrap` lines are folded, with the rest of a line indented."""
+        """Print as rich does; `soft_wrap` lines are folded, with the rest of a line indented.
+
+        Rich fills the lines of tables with blanks up to their width. In a file or a pipe these are left out.
+        """
         if options.get("soft_wrap") and "COLUMNS" in os.environ:
             objects = tuple(self._folded(each, markup=options.get("markup")) if isinstance(each, str | Text) else each for each in objects)
-        super().print(*objects, **options)
+        if self.is_terminal or all(isinstance(each, str | Text) for each in objects):
+            super().print(*objects, **options)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        self.file.write(_TRAILING_BLANKS.sub("", captured.get()))
 
     def _folded(self, text: str | Text, *, markup: bool | None) -> Text:
         styled = self.render_str(text, markup=markup, emoji=False, highlight=False) if isinstance(text, str) else text

@@ -35,7 +35,8 @@ def _print_report(report: Report, console: Any) -> None:
     verdict = Text("blocked", style="bold red") if report.blocked else Text("passes", style="bold green")
     count = len(report.violations) + len(report.expired)
     counts = f"{count} violation{'' if count == 1 else 's'}, {len(report.advice)} advisory, {len(report.exempt)} exempt"
-    console.print(Text.assemble((report.stack, "bold"), " ", verdict, f": {counts}; {report.rules} of {len(all_rules())} rules ran"))
+    ran = ", ".join((f"{report.rules} of {len(all_rules())} rules ran", *(f"not {each}" for each in report.disabled)))
+    console.print(Text.assemble((report.stack, "bold"), " ", verdict, f": {counts}; {ran}"), soft_wrap=True)
     for change in report.changes:
         # Settings that weaken the pack come first, because the verdict depends on them.
         console.print(Text(f"{'lowered' if change.lowered else 'stricter'}: {change.message}", style="yellow" if change.lowered else ""))

@@ -79,6 +79,8 @@ class Report:
     unused: tuple[Exemption, ...]
     changes: tuple[Change, ...]
     rules: int
+    disabled: tuple[str, ...] = ()
+    """The rules that did not run, by their settings or by default."""
     places: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
@@ -108,9 +110,10 @@ def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> 
             advice.append(outcome)
     used = {each.exemption for each in exempt}
     unused = tuple(each for each in settings.exemptions if each not in used and each not in settings.expired)
-    rules = sum(settings.level(rule) is not Level.DISABLED for rule in all_rules().values())
+    disabled = tuple(rule.id for rule in all_rules().values() if settings.level(rule) is Level.DISABLED)
+    rules = len(all_rules()) - len(disabled)
     changes = changes_of(settings, all_rules())
-    return Report(stack, tuple(violations), tuple(advice), tuple(exempt), settings.expired, unused, changes, rules)
+    return Report(stack, tuple(violations), tuple(advice), tuple(exempt), settings.expired, unused, changes, rules, disabled)
 
 
 def exemption_message(exemption: Exemption) -> str:

@@ -94,6 +94,9 @@ def test_disabled_and_lowered_rules_are_listed_and_the_rules_that_ran_are_counte
     assert "lowered: image-disallow-latest: advisory instead of mandatory" in text
     # One rule is off in the pack itself.
     assert f"{len(all_rules()) - 2} of {len(all_rules())} rules ran" in text
+    assert {LINKS, "image-require-digest"} & {*report.disabled}
+    assert all(f", not {each}" in text.splitlines()[0] for each in report.disabled)
+    assert not [line for line in text.splitlines() if line.endswith(" ")]
 
 
 def test_every_rule_but_the_one_that_is_off_in_the_pack_runs_without_settings():

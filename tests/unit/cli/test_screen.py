@@ -7,7 +7,7 @@ import io
 import pytest
 
 from cli.main import run
-from cli.screen import into
+from cli.screen import into, table
 
 LINE = "note: a sentence that goes on for longer than sixty columns, as most notes of a plan do, and then some"
 URL = "https://minio.storage.svc.cluster.local:9000/acme-weights/llm/llama-3-8b/model-00001-of-00002.safetensors"
@@ -34,6 +34,15 @@ def test_an_indented_line_stays_indented_and_each_line_is_folded_for_itself(monk
     assert (lines[0], lines[-1]) == ("one", "two")
     assert lines[1].startswith("  note")
     assert all(line.startswith("      ") for line in lines[2:-1])
+
+
+def test_a_table_in_a_file_has_no_blanks_at_the_end_of_its_lines():
+    stream, rows = io.StringIO(), table("checks", "check", "finding")
+    rows.add_row("a", "short")
+    rows.add_row("b", "longer than the other")
+    into(stream).print(rows)
+    assert "longer than the other" in stream.getvalue()
+    assert not [line for line in stream.getvalue().splitlines() if line.endswith(" ")]
 
 
 def test_a_url_stays_whole(monkeypatch):
