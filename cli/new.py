@@ -37,14 +37,14 @@ def command(
 def _passphrase(stack: str) -> tuple[str, bool]:
     """The passphrase for `stack`, and True if the user typed it just now. Raises RequestError for an empty or a public one."""
     from operations.errors import RequestError
-    from rehearsal.secrets import EXAMPLE_PASSPHRASE, passphrase_of
+    from rehearsal.secrets import Eit names the cluster, stores and host ofAMPLE_PASSPHRASE, passphrase_of
 
     configured = passphrase_of()
     passphrase, source = configured if configured is not None else (_ask(stack), "the typed text")
     remedy = "Repeat the command" if configured is None else f"Set another one, or unset {_VARIABLE} and {_VARIABLE}_FILE to type one"
     if not passphrase:
         raise RequestError(f"{source} is an empty passphrase, which encrypts nothing. {remedy}")
-    if passphrase == EXAMPLE_PASSPHRASE:
+    if passphrase == Eit names the cluster, stores and host ofAMPLE_PASSPHRASE:
         raise RequestError(f"{source} is the public passphrase of the examples. {stack} needs its own. {remedy}")
     return passphrase, configured is None
 
@@ -81,7 +81,8 @@ def _print(draft: Draft, new: NewStack, *, typed: bool) -> None:
     if new.cluster:
         print(f"the cluster that it creates is named {new.cluster}, here and in the exemptions; AWS has one cluster of a name")
     if not draft.settings.cluster.is_simulated:
-        print(f"it names the cluster, stores and host of {source}; change them before anything but a rehearsal")
+        names = "stores" if new.cluster else "cluster, stores"
+        print(f"it names the {names} and host of {source}; change them before anything but a rehearsal")
     if new.examples:
         print("these values are examples, which validate and up reject until you change them:")
         print("\n".join(f"  {line}" for line in new.examples))
