@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from operations.differences import differences
 from operations.drift.visible import visible
 from rehearsal.engine.wire.values import Secret
-from tests.unit.drift.comparison import compared, manifest, pod, texts
+from tests.unit.drift.comparison import compared, key_of, manifest, pod, texts
 
 REFERENCE = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "k"}}}
 
@@ -93,3 +97,13 @@ def test_plain_fields_are_shown(path, value):
 )
 def test_texts_with_a_secret_are_hidden_as_a_whole(value):
     assert "CANARY" not in str(visible([value], ("spec", "x")))
+
+
+def test_status_does_not_show_free_text_either():
+    live, ours = pod(env=[{"name": "A", "value": "CANARY"}], args=["CANARY"]), pod(env=[{"name": "A", "value": "b"}], args=["x"])
+    key = key_of(ours)
+    cluster: Any = SimpleNamespace(find=lambda _: live, objects=lambda *_: {})
+    declared: Any = SimpleNamespace(key=key, inputs=ours, ignored=())
+    sentences = [text for _, text in differences([declared], cluster)]
+    assert "args" in sentences[0]
+    assert "CANARY" not in str(sentences)
