@@ -37,14 +37,14 @@ def command(
 def _passphrase(stack: str) -> tuple[str, bool]:
     """The passphrase for `stack`, and True if the user typed it just now. Raises RequestError for an empty or a public one."""
     from operations.errors import RequestError
-    from rehearsal.secrets import Eit names the cluster, stores and host ofAMPLE_PASSPHRASE, passphrase_of
+    from rehearsal.secrets import EXAMPLE_PASSPHRASE, passphrase_of
 
     configured = passphrase_of()
     passphrase, source = configured if configured is not None else (_ask(stack), "the typed text")
     remedy = "Repeat the command" if configured is None else f"Set another one, or unset {_VARIABLE} and {_VARIABLE}_FILE to type one"
     if not passphrase:
         raise RequestError(f"{source} is an empty passphrase, which encrypts nothing. {remedy}")
-    if passphrase == Eit names the cluster, stores and host ofAMPLE_PASSPHRASE:
+    if passphrase == EXAMPLE_PASSPHRASE:
         raise RequestError(f"{source} is the public passphrase of the examples. {stack} needs its own. {remedy}")
     return passphrase, configured is None
 

@@ -303,6 +303,7 @@ def test_exemptions_follow_the_name_of_the_cluster_that_the_copy_creates(new):
     assert code == 0, said
     assert "the cluster that it creates is named harbor" in said
     assert "it names the stores and host of staging" in said
+    assert "it names the stores and host of staging" in said
     settings = validate(read_stack(stack("harbor")))
     assert getattr(settings.cluster, "name", "") == "harbor"
     exemptions = json.loads(Path("policies/stacks/harbor.json").read_text())["exemptions"]
