@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
@@ -26,7 +26,8 @@ from infra.models import ModelFiles, Models, endpoints_of, image_pulls_of
 from infra.providers import cluster_options
 
 if TYPE_CHECKING:
-    from stackfile.stack import Stack
+    from components.handles import Endpoint, ModelMount, ObjectStore
+    from stackfile.stack import Stack, StackSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,27 +93,40 @@ def compose(stack: Stack) -> Exports:
         gateway=() if gateway is None else gateway.ready,
     )
     weights = {name: models.serve(name, model, opts=inside) for name, model in spec.models.items()}
+    _declare_measurements(spec, weights, keys, endpoints, namespace=home.live_name, opts=inside)
+    url = None if gateway is None else gateway.url
+    return Exports(gateway=url, models={each.model: _output(each, url, spec.namespace) for each in endpoints})
+
+
+def _declare_measurements(
+    spec: StackSettings,
+    weights: Mapping[str, ModelMount | ObjectStore | None],
+    keys: ApiKeys,
+    endpoints: tuple[Endpoint, ...],
+    *,
+    namespace: pulumi.Output[str],
+    opts: pulumi.ResourceOptions,
+) -> None:
+    """Declare the benchmark and the access of Prometheus."""
     if spec.benchmark is not None:
         tokenizer, key = weights[spec.benchmark.tokenizer], keys.consumer_key(spec.benchmark.consumer)
-        inputs = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=home.live_name)
-        BenchmarkJob("benchmark", spec.benchmark, inputs, endpoints=endpoints, opts=inside)
+        inputs = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=namespace)
+        BenchmarkJob("benchmark", spec.benchmark, inputs, endpoints=endpoints, opts=opts)
     if spec.monitoring is not None:
         MetricsAccess(
             "metrics",
             spec.monitoring,
-            namespace=home.live_name,
+            namespace=namespace,
             endpoints=endpoints,
             gateway=GATEWAY_PODS,
             gateway_port=STATUS_PORT,
-            opts=inside,
+            opts=opts,
         )
-    url = None if gateway is None else gateway.url
-    exported = {
-        each.model: {
-            "url": model_url(each, gateway=url, namespace=spec.namespace),
-            "protocols": [protocol.kind for protocol in each.protocols],
-            "consumers": list(each.consumers),
-        }
-        for each in endpoints
+
+
+def _output(endpoint: Endpoint, gateway: str | None, namespace: str) -> dict[str, Any]:
+    return {
+        "url": model_url(endpoint, gateway=gateway, namespace=namespace),
+        "protocols": [protocol.kind for protocol in endpoint.protocols],
+        "consumers": list(endpoint.consumers),
     }
-    return Exports(gateway=url, models=exported)

@@ -35,6 +35,13 @@ provider 4.32). Ray's autoscaler changes the RayCluster that KubeRay creates, an
 """
 
 
+SCALER_BOUNDS: Final = {
+    "HorizontalPodAutoscaler": (("minReplicas", 1), ("maxReplicas", 1)),
+    "ScaledObject": (("minReplicaCount", 0), ("maxReplicaCount", 100)),
+}
+"""By kind of a scaler, the fields of the least and the most replicas, each with its default."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Rule:
     """`owner` decides about `path` and everything below it in objects of `kind` ("*" is every kind)."""

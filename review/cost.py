@@ -134,7 +134,7 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
     least, needed = (pool.most, pool.most) if block else (pool.least, pool.needed)
     fee = _fee(pool, names, prices)
     cheapest, usual, dearest = (price * prices.hours * (1 + fee) + disk for price in (min(hourly), hourly[0], max(hourly)))
-    # Spot makes neither the disk nor the fee cheaper.
+    # The price of spot is that of the instance: the disk and the fee cost the same.
     lowest = min(hourly) * prices.hours * (prices.spot_lowest + fee) + disk if "SPOT" in ways else cheapest
     committable = hourly[0] * prices.hours * needed if ways == ["ON_DEMAND"] else Decimal(0)
     amounts = {"usual": usual * needed, "least": lowest * least, "most": dearest * pool.most, "committable": committable}

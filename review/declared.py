@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
+from kube.field_owners import SCALER_BOUNDS
 from kube.paths import mapping
 from kube.quantity import amount, number
 from review.node_pools import NODE_GROUP, with_node_pools
@@ -81,19 +82,12 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
         yield replace(each, inputs=each.inputs | extra)
 
 
-_SCALERS = {
-    "kubernetes:keda.sh/v1alpha1:ScaledObject": (("minReplicaCount", 0), ("maxReplicaCount", 100)),
-    "kubernetes:autoscaling/v2:HorizontalPodAutoscaler": (("minReplicas", 1), ("maxReplicas", 1)),
-}
-"""By type, the fields of the least and the most replicas, each with its default."""
-
-
 def _with_ranges(resources: Iterable[Declared]) -> Iterator[Declared]:
     """`resources`, the pods of each workload counted from the least to the most replicas that its scaler allows."""
     everything = list(resources)
     ranges = {}
     for each in everything:
-        if (fields := _SCALERS.get(each.type)) is not None:
+        if (fields := SCALER_BOUNDS.get(each.type.rpartition(":")[2])) is not None:
             spec = mapping(each.inputs, "spec")
             target = mapping(spec, "scaleTargetRef")
             least, most = (number(spec.get(field), default) for field, default in fields)

@@ -72,7 +72,7 @@ def simulated(cluster: Cluster) -> Iterator[ComparedCluster]:
 def behind_kubectl(kubectl: Kubectl) -> Iterator[ComparedCluster]:
     """The cluster that `kubectl` reads, through `kubectl proxy` on a socket that only this user can open.
 
-    One process serves every request; kubectl itself cannot apply each object as a field manager of its own.
+    One process serves every request; kubectl apply uses one field manager for all objects.
     """
     with tempfile.TemporaryDirectory(prefix="inferplan-drift-") as folder:
         path = Path(folder) / "api.sock"

@@ -42,14 +42,11 @@ def _power_violations(role: Resource, autoscalers: Collection[str]) -> Violation
         groups, verbs = set(rule.at("apiGroups").texts()) or {""}, set(rule.at("verbs").texts())
         if rule.at("resourceNames").texts() and "create" not in verbs:
             continue
+        taints_nodes = role.at("metadata", "name").text() in autoscalers and verbs & set(_WRITE_AND_DELETE) == {"update"}
         for field in rule.at("resources").each():
+            if taints_nodes and field.text() == "nodes":
+                continue
             for group, resources, powerful_verbs, power in POWERS:
-                if (
-                    field.text() == "nodes"
-                    and verbs & set(_WRITE_AND_DELETE) == {"update"}
-                    and role.at("metadata", "name").text() in autoscalers
-                ):
-                    continue
                 if field.text() in resources and (group in groups or "*" in groups) and not verbs.isdisjoint(powerful_verbs):
                     yield violation(field, power)
 
@@ -67,12 +64,11 @@ def grants(role: Resource, verbs: Collection[str], resources: Collection[str]) -
 
 def _mapped_administrators(config_map: Resource) -> Violations:
     """The entries of aws-auth that make principals of AWS administrators."""
-    if config_map.at("metadata", "name").text() == "aws-auth":
-        yield from (
-            violation(each, "makes AWS principals administrators")
-            for _name, each in config_map.at("data").entries()
-            if "system:masters" in each.text()
-        )
+    if config_map.at("metadata", "name").text() != "aws-auth":
+        return
+    for _name, each in config_map.at("data").entries():
+        if "system:masters" in each.text():
+            yield violation(each, "makes AWS principals administrators")
 
 
 def _autoscaler_violations(autoscaler: str, binding: Resource) -> Violations:
@@ -209,13 +205,7 @@ def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Violations:
             yield violation(field, "can create tokens of every service account")
 
 
-@resource_rule(
-    objects("kubernetes:rbac.authorization.k8s.io:Role", "kubernetes:rbac.authorization.k8s.io:ClusterRole"),
-    Severity.HIGH,
-    "CIS EKS 4.1.3",
-    "NSA-CISA: RBAC",
-    "CKV_K8S_49",
-)
+@resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.3", "NSA-CISA: RBAC", "CKV_K8S_49")
 def rbac_disallow_wildcards(role: Resource, _: Parameters) -> Violations:
     """Roles name what they allow.
 

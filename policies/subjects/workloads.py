@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
+from kube.field_owners import SCALER_BOUNDS
 from kube.pod_templates import LEADER_WORKER_SET, RAY_SERVICE
 from kube.quantity import amount
 from policies.engine.fields import Field, MalformedFieldError, matching
@@ -133,11 +134,7 @@ def share(field: Field, replicas: int, *, up: bool) -> int:
     return math.ceil(exact) if up else math.floor(exact)
 
 
-SCALERS: Final = {
-    "kubernetes:autoscaling:HorizontalPodAutoscaler": (("minReplicas", 1), ("maxReplicas", 1)),
-    "kubernetes:keda.sh:ScaledObject": (("minReplicaCount", 0), ("maxReplicaCount", 100)),
-}
-"""The kinds of autoscalers, with the fields of their least and most replicas and the defaults of both."""
+SCALERS: Final = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject")
 
 
 def workloads_of(stack: Stack) -> Iterator[Resource]:
@@ -182,7 +179,7 @@ def _ranges(stack: Stack, workload: Resource) -> Iterator[tuple[float, float]]:
     """The least and the most replicas by each autoscaler of a workload, with the defaults of its kind. Raises FieldError."""
     for scaler in matching(stack.of(*SCALERS), lambda each: scaled_by(each, workload)):
         bounds = []
-        for field, default in SCALERS[scaler.kind]:
+        for field, default in SCALER_BOUNDS[scaler.short_kind]:
             number = scaler.at("spec", field).number()
             bounds.append(default if number is None else number)
         yield bounds[0], bounds[1]

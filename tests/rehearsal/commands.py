@@ -28,7 +28,7 @@ _PRESET = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000", "
 
 
 def started(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command in a process of its own."""
+    """A command in its own process."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     environment |= {**_PRESET, "INFERPLAN_STATE_DIR": str(state)}
     command = [str(Path(sys.executable).parent / "inferplan"), *arguments]

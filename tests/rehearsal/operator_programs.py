@@ -1,4 +1,4 @@
-"""Programs of operators beside a simulated cluster: start, wait, stop; and the objects that they are installed with."""
+"""Starts and stops the programs of operators next to a simulated cluster, and installs their objects."""
 
 from __future__ import annotations
 

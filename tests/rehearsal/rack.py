@@ -1,4 +1,4 @@
-"""Two Gaudi servers that nobody has labelled, as fake nodes of a simulated cluster, behind a context of a kubeconfig."""
+"""Two Gaudi servers without labels, as fake nodes of a simulated cluster, and a kubeconfig with a context for it."""
 
 from __future__ import annotations
 

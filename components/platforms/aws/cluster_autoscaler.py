@@ -18,11 +18,11 @@ from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.rbac import v1 as rbac
 
 from components.naming import labels, selector
-from components.platforms.aws.controller_role import COMPONENT, NAMESPACE, calls_aws, controller_account, token_mount, token_volume
+from components.platforms.aws.controller_role import COMPONENT, NAMESPACE, calls_aws, controller_account, controller_pods, token_mount
 from components.platforms.aws.iam import Document, document
 from components.platforms.aws.node_pool import group_name
 from components.platforms.aws.pool_spec import node_groups
-from components.pod_parts import container_security, pod_security
+from components.pod_parts import container_security
 from components.serving.demand import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
 from images.catalogue import catalogue, default_image
 
@@ -217,15 +217,5 @@ def _deployment(cluster: EksCluster, account: core.ServiceAccount, *, terminatio
         replicas=1,
         selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, NAME)),
         strategy=apps.DeploymentStrategyArgs(type="Recreate"),
-        template=core.PodTemplateSpecArgs(
-            metadata=meta.ObjectMetaArgs(labels=selector(COMPONENT, NAME)),
-            spec=core.PodSpecArgs(
-                service_account_name=account.metadata.name,
-                automount_service_account_token=False,
-                enable_service_links=False,
-                security_context=pod_security(),
-                containers=[container],
-                volumes=[token_volume()],
-            ),
-        ),
+        template=controller_pods(NAME, account, container),
     )

@@ -18,6 +18,7 @@ from components.network import outside, policy, tcp
 from components.platforms.aws.cluster_spec import EksClusterHandle
 from components.platforms.aws.controllers_spec import CONTROLLERS_NAMESPACE as NAMESPACE
 from components.platforms.aws.iam import ROLE_NAME, Document, trust_of
+from components.pod_parts import pod_security
 
 COMPONENT = "controller"
 
@@ -61,7 +62,30 @@ def controller_account(
     return account, ControllerRole(role=role.name, ready=ready)
 
 
-def token_volume() -> core.VolumeArgs:
+def controller_pods(
+    name: str,
+    account: core.ServiceAccount,
+    container: core.ContainerArgs,
+    *,
+    volumes: Sequence[core.VolumeArgs] = (),
+    termination_seconds: int | None = None,
+) -> core.PodTemplateSpecArgs:
+    """Return the pods of the controller `name`: `container`, which mounts the token, with `volumes` in addition to the token's."""
+    return core.PodTemplateSpecArgs(
+        metadata=meta.ObjectMetaArgs(labels=selector(COMPONENT, name)),
+        spec=core.PodSpecArgs(
+            service_account_name=account.metadata.name,
+            automount_service_account_token=False,
+            enable_service_links=False,
+            termination_grace_period_seconds=termination_seconds,
+            security_context=pod_security(),
+            containers=[container],
+            volumes=[_token_volume(), *volumes],
+        ),
+    )
+
+
+def _token_volume() -> core.VolumeArgs:
     """Return the volume `token` with a token that expires, where clients of Kubernetes look for one."""
     sources = [
         core.VolumeProjectionArgs(service_account_token=core.ServiceAccountTokenProjectionArgs(path="token", expiration_seconds=3607)),

@@ -20,13 +20,13 @@ from pulumi_kubernetes.networking import v1 as networking
 
 from components.naming import selector
 from components.network import tcp
-from components.platforms.aws.controller_role import COMPONENT, NAMESPACE, calls_aws, controller_account, token_mount, token_volume
+from components.platforms.aws.controller_role import COMPONENT, NAMESPACE, calls_aws, controller_account, controller_pods, token_mount
 from components.platforms.aws.load_balancer_kinds import NAME, controller_metadata, declare_kinds, grant_permissions
 from components.platforms.aws.load_balancer_policy import controller_policy, vpc_policy
 from components.platforms.aws.load_balancers import CONTROLLER
 from components.platforms.aws.network import network_name
 from components.platforms.aws.webhook_certificate import Certificate, webhook_certificate
-from components.pod_parts import container_security, pod_security
+from components.pod_parts import container_security
 from images.catalogue import default_image
 
 if TYPE_CHECKING:
@@ -76,18 +76,7 @@ class LoadBalancerController(pulumi.ComponentResource):
             string_data={"tls.crt": certificate.apply(_public), "tls.key": certificate.apply(lambda pair: pair.key)},
             opts=child,
         )
-        # The API server calls the webhook from the subnets of the VPC.
-        api_server = [networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=each)) for each in _VPC_NETWORKS]
-        served = networking.NetworkPolicyIngressRuleArgs(from_=api_server, ports=tcp(_PORT))
-        networking.NetworkPolicy(NAME, metadata=controller_metadata(namespace), spec=calls_aws(NAME, ingress=[served]), opts=child)
-        core.Service(
-            _WEBHOOK,
-            metadata=controller_metadata(namespace, _WEBHOOK),
-            spec=core.ServiceSpecArgs(
-                type="ClusterIP", selector=selector(COMPONENT, NAME), ports=[core.ServicePortArgs(port=443, target_port=_PORT)]
-            ),
-            opts=child,
-        )
+        _admit_api_server(namespace, child)
         deployment = apps.Deployment(
             NAME,
             metadata=controller_metadata(namespace),
@@ -149,6 +138,16 @@ def _readiness_gates(ca: pulumi.Input[str]) -> admission.MutatingWebhookArgs:
     )
 
 
+def _admit_api_server(namespace: pulumi.Input[str], opts: pulumi.ResourceOptions) -> None:
+    """Create the webhook's Service and a policy: the API server calls the webhook from the subnets of the VPC."""
+    api_server = [networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=each)) for each in _VPC_NETWORKS]
+    served = networking.NetworkPolicyIngressRuleArgs(from_=api_server, ports=tcp(_PORT))
+    networking.NetworkPolicy(NAME, metadata=controller_metadata(namespace), spec=calls_aws(NAME, ingress=[served]), opts=opts)
+    ports = [core.ServicePortArgs(port=443, target_port=_PORT)]
+    spec = core.ServiceSpecArgs(type="ClusterIP", selector=selector(COMPONENT, NAME), ports=ports)
+    core.Service(_WEBHOOK, metadata=controller_metadata(namespace, _WEBHOOK), spec=spec, opts=opts)
+
+
 def _deployment(
     cluster: EksCluster, home: EksClusterHandle, account: core.ServiceAccount, secret: core.Secret, ingress_class: str | None
 ) -> apps.DeploymentSpecArgs:
@@ -183,16 +182,7 @@ def _deployment(
     return apps.DeploymentSpecArgs(
         replicas=1,
         selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, NAME)),
-        template=core.PodTemplateSpecArgs(
-            metadata=meta.ObjectMetaArgs(labels=selector(COMPONENT, NAME)),
-            spec=core.PodSpecArgs(
-                service_account_name=account.metadata.name,
-                automount_service_account_token=False,
-                enable_service_links=False,
-                termination_grace_period_seconds=10,
-                security_context=pod_security(),
-                containers=[container],
-                volumes=[token_volume(), core.VolumeArgs(name="certificate", secret=certificate)],
-            ),
+        template=controller_pods(
+            NAME, account, container, volumes=[core.VolumeArgs(name="certificate", secret=certificate)], termination_seconds=10
         ),
     )
