@@ -59,16 +59,16 @@ def peers_are_known(host: str, networks: Sequence[str] = ()) -> bool:
     return bool(networks or networks_of(host)) or namespace_of(host) is not None
 
 
-def peers(host: str, networks: Sequence[str] = ()) -> list[networking.NetworkPolicyPeerArgs]:
+def peers(host: str, networks: Sequence[str] = ()) -> list[networking.NetworkPolicyPeerArgsDict]:
     """The peers that hold `host`: its `networks`, its own address, the namespace of its Service, or any address."""
     if blocks := networks or networks_of(host):
-        return [networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=block)) for block in blocks]
+        return [networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=block)) for block in blocks]
     namespace = namespace_of(host)
     if namespace is None:
         return [outside()]
     if not namespace:
-        return [networking.NetworkPolicyPeerArgs(pod_selector=meta.LabelSelectorArgs())]
-    return [networking.NetworkPolicyPeerArgs(namespace_selector=meta.LabelSelectorArgs(match_labels={_NAMESPACE_LABEL: namespace}))]
+        return [networking.NetworkPolicyPeerArgsDict(pod_selector=meta.LabelSelectorArgsDict())]
+    return [networking.NetworkPolicyPeerArgsDict(namespace_selector=meta.LabelSelectorArgsDict(match_labels={_NAMESPACE_LABEL: namespace}))]
 
 
 def url_of(store: RemoteStore) -> SplitResult:
@@ -101,13 +101,13 @@ def needs_sts(store: RemoteStore) -> bool:
     return store.identity is None or bool(store.identity.annotations)
 
 
-def store_edges(store: RemoteStore) -> list[networking.NetworkPolicyEgressRuleArgs]:
+def store_edges(store: RemoteStore) -> list[networking.NetworkPolicyEgressRuleArgsDict]:
     """The egress of a reader of `store`: its servers, and the services that give it AWS credentials."""
-    edge = networking.NetworkPolicyEgressRuleArgs
+    edge = networking.NetworkPolicyEgressRuleArgsDict
     rules = [edge(to=peers(url_of(store).hostname or "", store.networks), ports=tcp(*ports_of(store)))]
     if needs_sts(store) and (limited(store) or _HTTPS not in ports_of(store)):
         rules.append(edge(to=[outside()], ports=tcp(_HTTPS)))
     if isinstance(store, ObjectStore) and store.credentials is None:
-        agent = networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=POD_IDENTITY_AGENT))
+        agent = networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=POD_IDENTITY_AGENT))
         rules.append(edge(to=[agent], ports=tcp(80)))
     return rules

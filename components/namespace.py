@@ -13,6 +13,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
+from components.fields import present
 from components.handles import GatewayRequirements, NodeTarget
 from components.naming import labels
 from kube.names import MONTHLY_BUDGET
@@ -52,30 +53,30 @@ class InferenceNamespace(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         # The budget is an annotation, so that policies and users of the cluster can read it.
         budget = None if monthly_usd is None else {MONTHLY_BUDGET: str(monthly_usd)}
-        metadata = meta.ObjectMetaArgs(name=name, labels={**_namespace_labels(name), **gateway.labels}, annotations=budget)
+        metadata = present(meta.ObjectMetaArgsDict(name=name, labels={**_namespace_labels(name), **gateway.labels}, annotations=budget))
         # Controllers clean up after its objects, so they are deleted after it.
         namespace = core.Namespace(name, metadata=metadata, opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)))
         # The name comes from the created object, so that everything in the namespace waits for it.
         live_name = namespace.metadata.name
         networking.NetworkPolicy(
             f"{name}-default-deny",
-            metadata=meta.ObjectMetaArgs(name="default-deny", namespace=live_name, labels=labels("namespace", name)),
-            spec=networking.NetworkPolicySpecArgs(
-                pod_selector=meta.LabelSelectorArgs(),
+            metadata=meta.ObjectMetaArgsDict(name="default-deny", namespace=live_name, labels=labels("namespace", name)),
+            spec=networking.NetworkPolicySpecArgsDict(
+                pod_selector=meta.LabelSelectorArgsDict(),
                 policy_types=["Ingress", "Egress"],
             ),
             opts=child,
         )
         networking.NetworkPolicy(
             f"{name}-allow-dns",
-            metadata=meta.ObjectMetaArgs(name="allow-dns", namespace=live_name, labels=labels("namespace", name)),
+            metadata=meta.ObjectMetaArgsDict(name="allow-dns", namespace=live_name, labels=labels("namespace", name)),
             spec=_dns_egress(dns_addresses),
             opts=child,
         )
         core.ResourceQuota(
             f"{name}-quota",
-            metadata=meta.ObjectMetaArgs(name="accelerators", namespace=live_name, labels=labels("namespace", name)),
-            spec=core.ResourceQuotaSpecArgs(hard=quota),
+            metadata=meta.ObjectMetaArgsDict(name="accelerators", namespace=live_name, labels=labels("namespace", name)),
+            spec=core.ResourceQuotaSpecArgsDict(hard=quota),
             opts=child,
         )
         self.name = name
@@ -100,15 +101,15 @@ def _namespace_labels(name: str) -> dict[str, str]:
     return {**labels("namespace", name), **profile, **versions}
 
 
-def _dns_egress(addresses: Sequence[pulumi.Input[str]]) -> networking.NetworkPolicySpecArgs:
-    cluster_dns = networking.NetworkPolicyPeerArgs(
-        namespace_selector=meta.LabelSelectorArgs(match_labels={"kubernetes.io/metadata.name": "kube-system"}),
-        pod_selector=meta.LabelSelectorArgs(match_labels={"k8s-app": "kube-dns"}),
+def _dns_egress(addresses: Sequence[pulumi.Input[str]]) -> networking.NetworkPolicySpecArgsDict:
+    cluster_dns = networking.NetworkPolicyPeerArgsDict(
+        namespace_selector=meta.LabelSelectorArgsDict(match_labels={"kubernetes.io/metadata.name": "kube-system"}),
+        pod_selector=meta.LabelSelectorArgsDict(match_labels={"k8s-app": "kube-dns"}),
     )
-    servers = [networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=each)) for each in addresses]
-    ports = [networking.NetworkPolicyPortArgs(port=53, protocol=protocol) for protocol in ("UDP", "TCP")]
-    return networking.NetworkPolicySpecArgs(
-        pod_selector=meta.LabelSelectorArgs(),
+    servers = [networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=each)) for each in addresses]
+    ports = [networking.NetworkPolicyPortArgsDict(port=53, protocol=protocol) for protocol in ("UDP", "TCP")]
+    return networking.NetworkPolicySpecArgsDict(
+        pod_selector=meta.LabelSelectorArgsDict(),
         policy_types=["Egress"],
-        egress=[networking.NetworkPolicyEgressRuleArgs(to=[cluster_dns, *servers], ports=ports)],
+        egress=[networking.NetworkPolicyEgressRuleArgsDict(to=[cluster_dns, *servers], ports=ports)],
     )

@@ -10,36 +10,40 @@ from collections.abc import Mapping, Sequence
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
+from components.fields import present
+
 # The instance metadata service: anyone who reaches it has the node's identity.
 METADATA_ADDRESS = "169.254.169.254/32"
 
 
-def pods(labels: Mapping[str, str]) -> networking.NetworkPolicyPeerArgs:
+def pods(labels: Mapping[str, str]) -> networking.NetworkPolicyPeerArgsDict:
     """Return a peer for the pods of the same namespace with `labels`."""
-    return networking.NetworkPolicyPeerArgs(pod_selector=meta.LabelSelectorArgs(match_labels=dict(labels)))
+    return networking.NetworkPolicyPeerArgsDict(pod_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)))
 
 
-def outside() -> networking.NetworkPolicyPeerArgs:
+def outside() -> networking.NetworkPolicyPeerArgsDict:
     """Return a peer for every IPv4 address except the instance metadata service: for servers whose addresses are not known."""
-    return networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr="0.0.0.0/0", except_=[METADATA_ADDRESS]))
+    return networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr="0.0.0.0/0", except_=[METADATA_ADDRESS]))
 
 
-def tcp(*ports: int) -> list[networking.NetworkPolicyPortArgs]:
+def tcp(*ports: int) -> list[networking.NetworkPolicyPortArgsDict]:
     """Return TCP ports of a rule."""
-    return [networking.NetworkPolicyPortArgs(port=port, protocol="TCP") for port in ports]
+    return [networking.NetworkPolicyPortArgsDict(port=port, protocol="TCP") for port in ports]
 
 
 def policy(
     labels: Mapping[str, str],
     *,
-    ingress: Sequence[networking.NetworkPolicyIngressRuleArgs] = (),
-    egress: Sequence[networking.NetworkPolicyEgressRuleArgs] = (),
-) -> networking.NetworkPolicySpecArgs:
+    ingress: Sequence[networking.NetworkPolicyIngressRuleArgsDict] = (),
+    egress: Sequence[networking.NetworkPolicyEgressRuleArgsDict] = (),
+) -> networking.NetworkPolicySpecArgsDict:
     """Return a policy that allows `ingress` and `egress` of the pods with `labels`; a direction without rules is unchanged."""
     directions = [name for name, rules in (("Ingress", ingress), ("Egress", egress)) if rules]
-    return networking.NetworkPolicySpecArgs(
-        pod_selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
-        policy_types=directions,
-        ingress=list(ingress) or None,
-        egress=list(egress) or None,
+    return present(
+        networking.NetworkPolicySpecArgsDict(
+            pod_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)),
+            policy_types=directions,
+            ingress=list(ingress) or None,
+            egress=list(egress) or None,
+        )
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
+from components.fields import present
 from components.handles import CaBundle, ModelSource, VolumeClaim
 from components.nodes.accelerators import Taint
 from kube.names import HOSTNAME_LABEL, ZONE_LABEL
@@ -22,47 +23,51 @@ CA_FILE = f"{_FOLDER}/{_NAME}"
 """Path of the certificates inside containers."""
 
 
-def pod_security(*, user: int = USER, group: int | None = None) -> core.PodSecurityContextArgs:
+def pod_security(*, user: int = USER, group: int | None = None) -> core.PodSecurityContextArgsDict:
     """Return the pod part of the restricted profile for `user` and the `group` of its volumes (default: the user's). Mounted shares keep their owner."""
-    return core.PodSecurityContextArgs(
+    return core.PodSecurityContextArgsDict(
         run_as_non_root=True,
         run_as_user=user,
         run_as_group=user,
         fs_group=user if group is None else group,
         fs_group_change_policy="OnRootMismatch",
-        seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
+        seccomp_profile=core.SeccompProfileArgsDict(type="RuntimeDefault"),
     )
 
 
-def container_security(*, read_only_root: bool = True, non_root: bool | None = None) -> core.SecurityContextArgs:
+def container_security(*, read_only_root: bool = True, non_root: bool | None = None) -> core.SecurityContextArgsDict:
     """Return the container part of the restricted profile. `non_root` repeats what the pod part says."""
-    return core.SecurityContextArgs(
-        allow_privilege_escalation=False,
-        capabilities=core.CapabilitiesArgs(drop=["ALL"]),
-        read_only_root_filesystem=read_only_root,
-        run_as_non_root=non_root,
+    return present(
+        core.SecurityContextArgsDict(
+            allow_privilege_escalation=False,
+            capabilities=core.CapabilitiesArgsDict(drop=["ALL"]),
+            read_only_root_filesystem=read_only_root,
+            run_as_non_root=non_root,
+        )
     )
 
 
-def tolerations_of(taints: Iterable[Taint]) -> list[core.TolerationArgs]:
+def tolerations_of(taints: Iterable[Taint]) -> list[core.TolerationArgsDict]:
     """Return one toleration for each of `taints`, by exact value."""
-    return [core.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in taints]
+    return [core.TolerationArgsDict(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in taints]
 
 
-def no_devices() -> list[core.EnvVarArgs]:
+def no_devices() -> list[core.EnvVarArgsDict]:
     """Return the variables as a container's environment."""
-    return [core.EnvVarArgs(name=name, value=value) for name, value in NO_DEVICES.items()]
+    return [core.EnvVarArgsDict(name=name, value=value) for name, value in NO_DEVICES.items()]
 
 
-def spread(labels: Mapping[str, str], *, match_label_keys: Sequence[str] | None = None) -> list[core.TopologySpreadConstraintArgs]:
+def spread(labels: Mapping[str, str], *, match_label_keys: Sequence[str] | None = None) -> list[core.TopologySpreadConstraintArgsDict]:
     """Return constraints that spread the pods with `labels`; with `match_label_keys`, only pods with the same values of these labels count."""
     return [
-        core.TopologySpreadConstraintArgs(
-            max_skew=1,
-            topology_key=key,
-            when_unsatisfiable="ScheduleAnyway",
-            label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
-            match_label_keys=None if match_label_keys is None else list(match_label_keys),
+        present(
+            core.TopologySpreadConstraintArgsDict(
+                max_skew=1,
+                topology_key=key,
+                when_unsatisfiable="ScheduleAnyway",
+                label_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)),
+                match_label_keys=None if match_label_keys is None else list(match_label_keys),
+            )
         )
         for key in (ZONE_LABEL, HOSTNAME_LABEL)
     ]
@@ -73,14 +78,14 @@ def ca_of(source: ModelSource) -> CaBundle | None:
     return None if isinstance(source, VolumeClaim) else source.ca
 
 
-def ca_volume(bundle: CaBundle) -> core.VolumeArgs:
+def ca_volume(bundle: CaBundle) -> core.VolumeArgsDict:
     """Return a volume with only this key of the object: a Secret may also contain a private key."""
-    items = [core.KeyToPathArgs(key=bundle.key, path=_NAME)]
+    items = [core.KeyToPathArgsDict(key=bundle.key, path=_NAME)]
     if bundle.kind == "Secret":
-        return core.VolumeArgs(name=_VOLUME, secret=core.SecretVolumeSourceArgs(secret_name=bundle.name, items=items))
-    return core.VolumeArgs(name=_VOLUME, config_map=core.ConfigMapVolumeSourceArgs(name=bundle.name, items=items))
+        return core.VolumeArgsDict(name=_VOLUME, secret=core.SecretVolumeSourceArgsDict(secret_name=bundle.name, items=items))
+    return core.VolumeArgsDict(name=_VOLUME, config_map=core.ConfigMapVolumeSourceArgsDict(name=bundle.name, items=items))
 
 
-def ca_mount() -> core.VolumeMountArgs:
+def ca_mount() -> core.VolumeMountArgsDict:
     """Return a mount of the whole volume: a single file (subPath) would not be updated when the Secret changes."""
-    return core.VolumeMountArgs(name=_VOLUME, mount_path=_FOLDER, read_only=True)
+    return core.VolumeMountArgsDict(name=_VOLUME, mount_path=_FOLDER, read_only=True)

@@ -18,6 +18,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.benchmark.spec import BenchmarkSpec
+from components.fields import present
 from components.gateway.routes import public_path
 from components.handles import Endpoint, ModelMount, ObjectStore, SecretRef
 from components.naming import bounded, content_key, labels, selector
@@ -72,14 +73,14 @@ class BenchmarkJob(pulumi.ComponentResource):
             metadata=_meta(name, name, namespace),
             spec=policy(
                 selector(COMPONENT, name),
-                egress=[networking.NetworkPolicyEgressRuleArgs(to=[pods(inputs.gateway)], ports=tcp(GATEWAY_PORT))],
+                egress=[networking.NetworkPolicyEgressRuleArgsDict(to=[pods(inputs.gateway)], ports=tcp(GATEWAY_PORT))],
             ),
             opts=child,
         )
         job_name = bounded(name, content_key(plan, program, spec.model_dump_json(), tokenizer.claim.name, tokenizer.sub_path))
-        job = batch.JobSpecArgs(
-            template=core.PodTemplateSpecArgs(
-                metadata=meta.ObjectMetaArgs(labels=labels(COMPONENT, name)),
+        job = batch.JobSpecArgsDict(
+            template=core.PodTemplateSpecArgsDict(
+                metadata=meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name)),
                 spec=_pod(spec, plan, tokenizer, inputs.key, code.metadata.name),
             ),
             # A retry would repeat the load with the same result.
@@ -123,45 +124,47 @@ def _service(name: str, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
     return {"model": name, "served": text.model, "protocol": "triton-generate", "url": base, "probe": base + path, **generate}
 
 
-def _meta(object_name: str, name: str, namespace: pulumi.Input[str], annotations: Mapping[str, str] | None = None) -> meta.ObjectMetaArgs:
-    return meta.ObjectMetaArgs(name=object_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=annotations)
+def _meta(
+    object_name: str, name: str, namespace: pulumi.Input[str], annotations: Mapping[str, str] | None = None
+) -> meta.ObjectMetaArgsDict:
+    return present(meta.ObjectMetaArgsDict(name=object_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=annotations))
 
 
-def _pod(spec: BenchmarkSpec, plan: str, tokenizer: ModelMount, key: SecretRef, code: pulumi.Input[str]) -> core.PodSpecArgs:
-    secret = core.EnvVarSourceArgs(secret_key_ref=core.SecretKeySelectorArgs(name=key.name, key=key.key))
+def _pod(spec: BenchmarkSpec, plan: str, tokenizer: ModelMount, key: SecretRef, code: pulumi.Input[str]) -> core.PodSpecArgsDict:
+    secret = core.EnvVarSourceArgsDict(secret_key_ref=core.SecretKeySelectorArgsDict(name=key.name, key=key.key))
     clear = {"BENCHMARK": plan, "ARTIFACTS": _ARTIFACTS, "HOME": _SCRATCH, "PYTHONDONTWRITEBYTECODE": "1", **NO_DEVICES}
     amounts = {"cpu": spec.cpu, "memory": spec.memory}
-    claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=tokenizer.claim.name, read_only=True)
-    return core.PodSpecArgs(
+    claim = core.PersistentVolumeClaimVolumeSourceArgsDict(claim_name=tokenizer.claim.name, read_only=True)
+    return core.PodSpecArgsDict(
         restart_policy="Never",
         automount_service_account_token=False,
         enable_service_links=False,
         security_context=pod_security(),
         containers=[
-            core.ContainerArgs(
+            core.ContainerArgsDict(
                 name="compare",
                 image=spec.image,
                 command=["python3", f"{_HOME}/compare.py"],
                 working_dir=_SCRATCH,
                 env=[
-                    *(core.EnvVarArgs(name=each, value=value) for each, value in clear.items()),
-                    core.EnvVarArgs(name="API_KEY", value_from=secret),
+                    *(core.EnvVarArgsDict(name=each, value=value) for each, value in clear.items()),
+                    core.EnvVarArgsDict(name="API_KEY", value_from=secret),
                 ],
-                resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
+                resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
                 security_context=container_security(non_root=True),
                 termination_message_policy="FallbackToLogsOnError",
                 volume_mounts=[
-                    core.VolumeMountArgs(name="program", mount_path=_HOME, read_only=True),
-                    core.VolumeMountArgs(name="tokenizer", mount_path=TOKENIZER, sub_path=tokenizer.sub_path, read_only=True),
-                    core.VolumeMountArgs(name="artifacts", mount_path=_ARTIFACTS),
-                    core.VolumeMountArgs(name="scratch", mount_path=_SCRATCH),
+                    core.VolumeMountArgsDict(name="program", mount_path=_HOME, read_only=True),
+                    core.VolumeMountArgsDict(name="tokenizer", mount_path=TOKENIZER, sub_path=tokenizer.sub_path, read_only=True),
+                    core.VolumeMountArgsDict(name="artifacts", mount_path=_ARTIFACTS),
+                    core.VolumeMountArgsDict(name="scratch", mount_path=_SCRATCH),
                 ],
             )
         ],
         volumes=[
-            core.VolumeArgs(name="program", config_map=core.ConfigMapVolumeSourceArgs(name=code)),
-            core.VolumeArgs(name="tokenizer", persistent_volume_claim=claim),
-            core.VolumeArgs(name="artifacts", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="4Gi")),
-            core.VolumeArgs(name="scratch", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="2Gi")),
+            core.VolumeArgsDict(name="program", config_map=core.ConfigMapVolumeSourceArgsDict(name=code)),
+            core.VolumeArgsDict(name="tokenizer", persistent_volume_claim=claim),
+            core.VolumeArgsDict(name="artifacts", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="4Gi")),
+            core.VolumeArgsDict(name="scratch", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="2Gi")),
         ],
     )

@@ -15,6 +15,7 @@ import pulumi
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
+from components.fields import present
 from components.gateway import keys
 from components.gateway.imported_keys import ImportedKeys
 from components.gateway.names import (
@@ -197,8 +198,10 @@ class ApiKeys(pulumi.ComponentResource):
         annotations = None if issued is None else {ISSUED: issued.isoformat()}
         return core.Secret(
             name,
-            metadata=meta.ObjectMetaArgs(
-                name=secret_name, namespace=namespace, labels=labels("api-keys", secret_name), annotations=annotations
+            metadata=present(
+                meta.ObjectMetaArgsDict(
+                    name=secret_name, namespace=namespace, labels=labels("api-keys", secret_name), annotations=annotations
+                )
             ),
             type="Opaque",
             # `data`, not `stringData`: with server-side apply a field removed from `stringData` stays in the cluster.

@@ -67,14 +67,14 @@ class EnvoyGateway(pulumi.ComponentResource):
             self._routes_to(name, spec, endpoint, namespace, keys)
         if endpoints:
             # Not the name of the nginx gateway's policy: when a stack changes implementations, that one stays until its pods are deleted.
-            metadata = meta.ObjectMetaArgs(name=PROXY_EDGES, namespace=namespace, labels=labels("gateway", name))
+            metadata = meta.ObjectMetaArgsDict(name=PROXY_EDGES, namespace=namespace, labels=labels("gateway", name))
             networking.NetworkPolicy(PROXY_EDGES, metadata=metadata, spec=_edges(spec.parent, endpoints), opts=child)
         self.url = spec.access.url(name)
         self.register_outputs({"url": self.url})
 
     def _routes_to(self, name: str, spec: EnvoyGatewaySpec, endpoint: Endpoint, namespace: pulumi.Input[str], keys: GatewayKeys) -> None:
         route_name = f"{name}-{endpoint.model}"
-        metadata = meta.ObjectMetaArgs(name=route_name, namespace=namespace, labels=labels("gateway", route_name))
+        metadata = meta.ObjectMetaArgsDict(name=route_name, namespace=namespace, labels=labels("gateway", route_name))
 
         def create(role: str, version: str, kind: str, content: Mapping[str, Any], after: Sequence[pulumi.Resource] = ()) -> CustomResource:
             options = pulumi.ResourceOptions(parent=self, depends_on=list(after))
@@ -176,11 +176,11 @@ def _protocol(endpoint: Endpoint) -> EndpointProtocol:
     )
 
 
-def _edges(parent: GatewayParent, endpoints: Sequence[Endpoint]) -> networking.NetworkPolicySpecArgs:
+def _edges(parent: GatewayParent, endpoints: Sequence[Endpoint]) -> networking.NetworkPolicySpecArgsDict:
     """Admit the Gateway's proxies from any namespace; each model's own policy admits only the nginx gateway."""
     proxies = {f"{_OWNER}-name": parent.name, f"{_OWNER}-namespace": parent.namespace}
-    peer = networking.NetworkPolicyPeerArgs(
-        namespace_selector=meta.LabelSelectorArgs(), pod_selector=meta.LabelSelectorArgs(match_labels=proxies)
+    peer = networking.NetworkPolicyPeerArgsDict(
+        namespace_selector=meta.LabelSelectorArgsDict(), pod_selector=meta.LabelSelectorArgsDict(match_labels=proxies)
     )
     ports = tcp(*sorted({_protocol(each).port for each in endpoints}))
-    return network_policy(_MODEL_PODS, ingress=[networking.NetworkPolicyIngressRuleArgs(from_=[peer], ports=ports)])
+    return network_policy(_MODEL_PODS, ingress=[networking.NetworkPolicyIngressRuleArgsDict(from_=[peer], ports=ports)])

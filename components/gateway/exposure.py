@@ -13,6 +13,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
+from components.fields import present
 from components.gateway.exposure_spec import GRPC_PORT, GatewayApiAccess, IngressAccess, InternalAccess, LoadBalancerAccess
 from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
 from components.handles import GatewayRequirements
@@ -35,7 +36,7 @@ def requirements(spec: GatewaySpec | None, balancing: LoadBalancing) -> GatewayR
 def expose(
     name: str,
     spec: NginxGatewaySpec,
-    metadata: meta.ObjectMetaArgs,
+    metadata: meta.ObjectMetaArgsDict,
     pods: Mapping[str, str],
     *,
     grpc: bool,
@@ -57,27 +58,29 @@ def expose(
             pass
 
 
-def _balancer_service(spec: NlbSpec, pods: Mapping[str, str], balancing: LoadBalancing) -> core.ServiceSpecArgs:
+def _balancer_service(spec: NlbSpec, pods: Mapping[str, str], balancing: LoadBalancing) -> core.ServiceSpecArgsDict:
     """Return the Service that the load balancer controller handles, in addition to the one inside the cluster."""
-    return core.ServiceSpecArgs(
-        type="LoadBalancer",
-        load_balancer_class=balancing.service_class,
-        allocate_load_balancer_node_ports=False,
-        load_balancer_source_ranges=spec.inbound_cidrs,
-        selector=dict(pods),
-        ports=[core.ServicePortArgs(name="https", port=443, target_port="http", protocol="TCP")],
+    return present(
+        core.ServiceSpecArgsDict(
+            type="LoadBalancer",
+            load_balancer_class=balancing.service_class,
+            allocate_load_balancer_node_ports=False,
+            load_balancer_source_ranges=spec.inbound_cidrs,
+            selector=dict(pods),
+            ports=[core.ServicePortArgsDict(name="https", port=443, target_port="http", protocol="TCP")],
+        )
     )
 
 
 def _annotated(
-    metadata: meta.ObjectMetaArgs, annotations: Mapping[str, str], *, name: pulumi.Input[str] | None = None
-) -> meta.ObjectMetaArgs:
+    metadata: meta.ObjectMetaArgsDict, annotations: Mapping[str, str], *, name: pulumi.Input[str] | None = None
+) -> meta.ObjectMetaArgsDict:
     # The address comes from a controller outside this stack; an update must not wait for it.
     merged = {"pulumi.com/skipAwait": "true", **annotations}
-    return meta.ObjectMetaArgs(name=name or metadata.name, namespace=metadata.namespace, labels=metadata.labels, annotations=merged)
+    return {**metadata, "annotations": merged} if name is None else {**metadata, "name": name, "annotations": merged}
 
 
-def _ingress_metadata(metadata: meta.ObjectMetaArgs, spec: NginxGatewaySpec, access: IngressAccess) -> meta.ObjectMetaArgs:
+def _ingress_metadata(metadata: meta.ObjectMetaArgsDict, spec: NginxGatewaySpec, access: IngressAccess) -> meta.ObjectMetaArgsDict:
     annotations = {}
     if access.tls is not None and access.tls.cluster_issuer is not None:
         annotations["cert-manager.io/cluster-issuer"] = access.tls.cluster_issuer
@@ -86,25 +89,24 @@ def _ingress_metadata(metadata: meta.ObjectMetaArgs, spec: NginxGatewaySpec, acc
     return _annotated(metadata, annotations)
 
 
-def _ingress(name: str, access: IngressAccess, *, grpc: bool) -> networking.IngressSpecArgs:
+def _ingress(name: str, access: IngressAccess, *, grpc: bool) -> networking.IngressSpecArgsDict:
     paths = [_path("/", name, "http")]
     if grpc and access.carries_grpc:
         paths.append(_path(f"/{GRPC_SERVICE}", name, "grpc"))
-    tls = None if access.tls is None else [networking.IngressTLSArgs(hosts=[access.host], secret_name=access.tls.secret_name)]
-    rule = networking.IngressRuleArgs(host=access.host, http=networking.HTTPIngressRuleValueArgs(paths=paths))
-    return networking.IngressSpecArgs(ingress_class_name=access.ingress_class_name, rules=[rule], tls=tls)
+    tls = None if access.tls is None else [networking.IngressTLSArgsDict(hosts=[access.host], secret_name=access.tls.secret_name)]
+    rule = networking.IngressRuleArgsDict(host=access.host, http=networking.HTTPIngressRuleValueArgsDict(paths=paths))
+    return present(networking.IngressSpecArgsDict(ingress_class_name=access.ingress_class_name, rules=[rule], tls=tls))
 
 
-def _path(path: str, service: str, port: str) -> networking.HTTPIngressPathArgs:
-    backend = networking.IngressServiceBackendArgs(name=service, port=networking.ServiceBackendPortArgs(name=port))
-    return networking.HTTPIngressPathArgs(path=path, path_type="Prefix", backend=networking.IngressBackendArgs(service=backend))
+def _path(path: str, service: str, port: str) -> networking.HTTPIngressPathArgsDict:
+    backend = networking.IngressServiceBackendArgsDict(name=service, port=networking.ServiceBackendPortArgsDict(name=port))
+    return networking.HTTPIngressPathArgsDict(path=path, path_type="Prefix", backend=networking.IngressBackendArgsDict(service=backend))
 
 
-def _route(kind: str, name: str, metadata: meta.ObjectMetaArgs, spec: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+def _route(kind: str, name: str, metadata: meta.ObjectMetaArgsDict, spec: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
     from pulumi_kubernetes.apiextensions import CustomResource
 
-    identity = meta.ObjectMetaArgs(name=name, namespace=metadata.namespace, labels=metadata.labels)
-    CustomResource(name, api_version="gateway.networking.k8s.io/v1", kind=kind, metadata=identity, spec=spec, opts=opts)
+    CustomResource(name, api_version="gateway.networking.k8s.io/v1", kind=kind, metadata={**metadata, "name": name}, spec=spec, opts=opts)
 
 
 def parent_of_route(access: GatewayApiAccess) -> dict[str, Any]:

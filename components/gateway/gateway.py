@@ -72,14 +72,14 @@ class Gateway(pulumi.ComponentResource):
         super().__init__("inferplan:gateway:Gateway", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
         grpc = any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
-        metadata = meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, name))
+        metadata = meta.ObjectMetaArgsDict(name=name, namespace=namespace, labels=labels(COMPONENT, name))
         content = {
             "nginx.conf": proxy_config(spec, endpoints, keys.consumers, layout(), two_seeds=keys.two_seeds),
             "prepare.sh": _payload("prepare.sh"),
             **({"requests.js": _payload("requests.js")} if any(each.counted for each in endpoints) else {}),
         }
         config_name = bounded(f"{name}-config", content_key(*content.values()))
-        config_metadata = meta.ObjectMetaArgs(name=config_name, namespace=namespace, labels=labels(COMPONENT, name))
+        config_metadata = meta.ObjectMetaArgsDict(name=config_name, namespace=namespace, labels=labels(COMPONENT, name))
         # Named by content: a change creates a new object next to the old one, which old pods use until they terminate.
         config = core.ConfigMap(config_name, metadata=config_metadata, data=content, immutable=True, opts=child)
         account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
@@ -115,33 +115,35 @@ def _payload(name: str) -> str:
     return (files("components.gateway") / "payload" / name).read_text(encoding="utf-8")
 
 
-def _service(*, grpc: bool) -> core.ServiceSpecArgs:
-    ports = [core.ServicePortArgs(name="http", port=SERVICE_PORT, target_port="http", protocol="TCP", app_protocol="http")]
+def _service(*, grpc: bool) -> core.ServiceSpecArgsDict:
+    ports = [core.ServicePortArgsDict(name="http", port=SERVICE_PORT, target_port="http", protocol="TCP", app_protocol="http")]
     if grpc:
         h2c = "kubernetes.io/h2c"
-        ports.append(core.ServicePortArgs(name="grpc", port=SERVICE_GRPC_PORT, target_port="grpc", protocol="TCP", app_protocol=h2c))
-    return core.ServiceSpecArgs(type="ClusterIP", selector=dict(GATEWAY_PODS), ports=ports)
+        ports.append(core.ServicePortArgsDict(name="grpc", port=SERVICE_GRPC_PORT, target_port="grpc", protocol="TCP", app_protocol=h2c))
+    return core.ServiceSpecArgsDict(type="ClusterIP", selector=dict(GATEWAY_PODS), ports=ports)
 
 
-def _edges(endpoints: Sequence[Endpoint], *, grpc: bool) -> networking.NetworkPolicySpecArgs:
+def _edges(endpoints: Sequence[Endpoint], *, grpc: bool) -> networking.NetworkPolicySpecArgsDict:
     # The addresses of clients and ingress controllers are unknown, so any source may connect; keys decide who is served.
-    inbound = networking.NetworkPolicyIngressRuleArgs(ports=tcp(HTTP_PORT, GRPC_PORT) if grpc else tcp(HTTP_PORT))
+    inbound = networking.NetworkPolicyIngressRuleArgsDict(ports=tcp(HTTP_PORT, GRPC_PORT) if grpc else tcp(HTTP_PORT))
     ports = sorted({protocol.port for endpoint in endpoints for protocol in endpoint.protocols})
-    outbound = [networking.NetworkPolicyEgressRuleArgs(to=[pods(_MODEL_PODS)], ports=tcp(*ports))] if ports else []
+    outbound = [networking.NetworkPolicyEgressRuleArgsDict(to=[pods(_MODEL_PODS)], ports=tcp(*ports))] if ports else []
     return network_policy(GATEWAY_PODS, ingress=[inbound], egress=outbound)
 
 
-def _budget() -> policy.PodDisruptionBudgetSpecArgs:
-    return policy.PodDisruptionBudgetSpecArgs(max_unavailable=1, selector=meta.LabelSelectorArgs(match_labels=dict(GATEWAY_PODS)))
+def _budget() -> policy.PodDisruptionBudgetSpecArgsDict:
+    return policy.PodDisruptionBudgetSpecArgsDict(max_unavailable=1, selector=meta.LabelSelectorArgsDict(match_labels=dict(GATEWAY_PODS)))
 
 
-def _scaling(name: str, spec: NginxGatewaySpec, limits: AutoscalingSpec) -> autoscaling.HorizontalPodAutoscalerSpecArgs:
-    target = autoscaling.MetricTargetArgs(type="Utilization", average_utilization=limits.cpu_percent)
-    return autoscaling.HorizontalPodAutoscalerSpecArgs(
-        scale_target_ref=autoscaling.CrossVersionObjectReferenceArgs(api_version="apps/v1", kind="Deployment", name=name),
+def _scaling(name: str, spec: NginxGatewaySpec, limits: AutoscalingSpec) -> autoscaling.HorizontalPodAutoscalerSpecArgsDict:
+    target = autoscaling.MetricTargetArgsDict(type="Utilization", average_utilization=limits.cpu_percent)
+    return autoscaling.HorizontalPodAutoscalerSpecArgsDict(
+        scale_target_ref=autoscaling.CrossVersionObjectReferenceArgsDict(api_version="apps/v1", kind="Deployment", name=name),
         min_replicas=spec.replicas,
         max_replicas=limits.max_replicas,
-        metrics=[autoscaling.MetricSpecArgs(type="Resource", resource=autoscaling.ResourceMetricSourceArgs(name="cpu", target=target))],
+        metrics=[
+            autoscaling.MetricSpecArgsDict(type="Resource", resource=autoscaling.ResourceMetricSourceArgsDict(name="cpu", target=target))
+        ],
     )
 
 

@@ -64,19 +64,19 @@ def deployment(
     fingerprint: pulumi.Input[str],
     service_account: pulumi.Input[str],
     grpc: bool,
-) -> apps.DeploymentSpecArgs:
+) -> apps.DeploymentSpecArgsDict:
     """Return the spec of the Deployment; a pod terminates only after its replacement is ready."""
-    return apps.DeploymentSpecArgs(
+    return apps.DeploymentSpecArgsDict(
         replicas=spec.replicas,
-        selector=meta.LabelSelectorArgs(match_labels=dict(labels)),
-        strategy=apps.DeploymentStrategyArgs(
-            type="RollingUpdate", rolling_update=apps.RollingUpdateDeploymentArgs(max_surge="25%", max_unavailable=0)
+        selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)),
+        strategy=apps.DeploymentStrategyArgsDict(
+            type="RollingUpdate", rolling_update=apps.RollingUpdateDeploymentArgsDict(max_surge="25%", max_unavailable=0)
         ),
         progress_deadline_seconds=600,
         revision_history_limit=3,
-        template=core.PodTemplateSpecArgs(
-            metadata=meta.ObjectMetaArgs(labels=dict(labels), annotations={KEYS_ANNOTATION: fingerprint}),
-            spec=core.PodSpecArgs(
+        template=core.PodTemplateSpecArgsDict(
+            metadata=meta.ObjectMetaArgsDict(labels=dict(labels), annotations={KEYS_ANNOTATION: fingerprint}),
+            spec=core.PodSpecArgsDict(
                 service_account_name=service_account,
                 automount_service_account_token=False,
                 enable_service_links=False,
@@ -92,75 +92,79 @@ def deployment(
     )
 
 
-def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgs:
-    fingerprint = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=f"metadata.annotations['{KEYS_ANNOTATION}']"))
+def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgsDict:
+    fingerprint = core.EnvVarSourceArgsDict(
+        field_ref=core.ObjectFieldSelectorArgsDict(field_path=f"metadata.annotations['{KEYS_ANNOTATION}']")
+    )
     files = layout()
-    return core.ContainerArgs(
+    return core.ContainerArgsDict(
         name="prepare",
         image=spec.image,
         working_dir="/",
         command=["sh", f"{CONFIG}/prepare.sh", f"{CONFIG}/nginx.conf", files.keys_file, files.runtime_file],
-        env=[core.EnvVarArgs(name="KEYS_FINGERPRINT", value_from=fingerprint)],
+        env=[core.EnvVarArgsDict(name="KEYS_FINGERPRINT", value_from=fingerprint)],
         resources=_resources(),
         security_context=container_security(),
         volume_mounts=_mounts(),
     )
 
 
-def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgs:
+def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
     ports = [
-        core.ContainerPortArgs(name="http", container_port=HTTP_PORT),
-        core.ContainerPortArgs(name="status", container_port=STATUS_PORT),
+        core.ContainerPortArgsDict(name="http", container_port=HTTP_PORT),
+        core.ContainerPortArgsDict(name="status", container_port=STATUS_PORT),
     ]
     if grpc:
-        ports.append(core.ContainerPortArgs(name="grpc", container_port=GRPC_PORT))
-    health = core.HTTPGetActionArgs(path="/healthz", port="status")
+        ports.append(core.ContainerPortArgsDict(name="grpc", container_port=GRPC_PORT))
+    health = core.HTTPGetActionArgsDict(path="/healthz", port="status")
     pid = f"{_SCRATCH}/nginx.pid"
     # nginx listens until load balancers stop sending calls. Then SIGQUIT lets streams finish, where the kubelet's SIGTERM would cut
     # them; the hook delays SIGTERM until nginx has exited.
     drain = f'sleep {spec.deregistration_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
-    return core.ContainerArgs(
+    return core.ContainerArgsDict(
         name="nginx",
         image=spec.image,
         working_dir="/",
         command=["nginx", "-c", f"{CONFIG}/nginx.conf", "-g", "daemon off;"],
         ports=ports,
         resources=_resources(),
-        startup_probe=core.ProbeArgs(http_get=health, period_seconds=1, failure_threshold=60, timeout_seconds=2),
-        readiness_probe=core.ProbeArgs(http_get=health, period_seconds=5, failure_threshold=2, timeout_seconds=2),
-        liveness_probe=core.ProbeArgs(http_get=health, period_seconds=10, failure_threshold=6, timeout_seconds=5),
-        lifecycle=core.LifecycleArgs(pre_stop=core.LifecycleHandlerArgs(exec_=core.ExecActionArgs(command=["sh", "-c", drain]))),
+        startup_probe=core.ProbeArgsDict(http_get=health, period_seconds=1, failure_threshold=60, timeout_seconds=2),
+        readiness_probe=core.ProbeArgsDict(http_get=health, period_seconds=5, failure_threshold=2, timeout_seconds=2),
+        liveness_probe=core.ProbeArgsDict(http_get=health, period_seconds=10, failure_threshold=6, timeout_seconds=5),
+        lifecycle=core.LifecycleArgsDict(
+            pre_stop=core.LifecycleHandlerArgsDict(exec_=core.ExecActionArgsDict(command=["sh", "-c", drain]))
+        ),
         security_context=container_security(),
         volume_mounts=_mounts(),
     )
 
 
-def _resources() -> core.ResourceRequirementsArgs:
-    return core.ResourceRequirementsArgs(requests=dict(PROXY_REQUESTS), limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"})
+def _resources() -> core.ResourceRequirementsArgsDict:
+    return core.ResourceRequirementsArgsDict(requests=dict(PROXY_REQUESTS), limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"})
 
 
-def _mounts() -> list[core.VolumeMountArgs]:
+def _mounts() -> list[core.VolumeMountArgsDict]:
     return [
-        core.VolumeMountArgs(name="config", mount_path=CONFIG, read_only=True),
-        core.VolumeMountArgs(name="keys", mount_path=_KEYS, read_only=True),
-        core.VolumeMountArgs(name="tmp", mount_path=_SCRATCH),
+        core.VolumeMountArgsDict(name="config", mount_path=CONFIG, read_only=True),
+        core.VolumeMountArgsDict(name="keys", mount_path=_KEYS, read_only=True),
+        core.VolumeMountArgsDict(name="tmp", mount_path=_SCRATCH),
     ]
 
 
-def _volumes(config_map: pulumi.Input[str], keys_secret: pulumi.Input[str]) -> Sequence[core.VolumeArgs]:
+def _volumes(config_map: pulumi.Input[str], keys_secret: pulumi.Input[str]) -> Sequence[core.VolumeArgsDict]:
     return [
-        core.VolumeArgs(name="config", config_map=core.ConfigMapVolumeSourceArgs(name=config_map, default_mode=0o444)),
-        core.VolumeArgs(name="keys", secret=core.SecretVolumeSourceArgs(secret_name=keys_secret, default_mode=0o440)),
-        core.VolumeArgs(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="128Mi")),
+        core.VolumeArgsDict(name="config", config_map=core.ConfigMapVolumeSourceArgsDict(name=config_map, default_mode=0o444)),
+        core.VolumeArgsDict(name="keys", secret=core.SecretVolumeSourceArgsDict(secret_name=keys_secret, default_mode=0o440)),
+        core.VolumeArgsDict(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="128Mi")),
     ]
 
 
-def _pod_security() -> core.PodSecurityContextArgs:
-    return core.PodSecurityContextArgs(
+def _pod_security() -> core.PodSecurityContextArgsDict:
+    return core.PodSecurityContextArgsDict(
         run_as_non_root=True,
         run_as_user=_USER,
         run_as_group=_USER,
         fs_group=_USER,
-        seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
-        sysctls=[core.SysctlArgs(name=f"net.ipv4.{name}", value=value) for name, value in _SYSCTLS.items()],
+        seccomp_profile=core.SeccompProfileArgsDict(type="RuntimeDefault"),
+        sysctls=[core.SysctlArgsDict(name=f"net.ipv4.{name}", value=value) for name, value in _SYSCTLS.items()],
     )

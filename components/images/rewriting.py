@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
 
 from components.images.spec import ImagesSpec
 from images.mirror import mirrored
@@ -32,32 +31,20 @@ def _rewrite(value: object, spec: ImagesSpec) -> None:
     if isinstance(value, list | tuple):
         for each in value:
             _rewrite(each, spec)
-        return
-    fields = _fields(value)
-    if fields is None:
-        return
-    if spec.mirror is not None:
-        for container in (each for key in _CONTAINERS for each in fields.get(key) or ()):
-            parts = _fields(container)
-            if parts is not None and isinstance(image := parts.get("image"), str):
-                parts["image"] = mirrored(image, spec.mirror)
-    if spec.image_pull_secrets and isinstance(fields.get("containers"), list):
-        _add_secrets(fields, "imagePullSecrets" if isinstance(value, dict) else "image_pull_secrets", spec)
-    for each in list(fields.values()):
-        _rewrite(each, spec)
+    elif isinstance(value, dict):
+        for container in (each for key in _CONTAINERS for each in value.get(key) or ()):
+            if spec.mirror is not None and isinstance(image := container.get("image"), str):
+                container["image"] = mirrored(image, spec.mirror)
+        if spec.image_pull_secrets and isinstance(value.get("containers"), list):
+            _add_secrets(value, spec)
+        for each in list(value.values()):
+            _rewrite(each, spec)
 
 
-def _add_secrets(pod: MutableMapping[str, Any], key: str, spec: ImagesSpec) -> None:
-    present = list(pod.get(key) or [])
-    names = {(_fields(each) or {}).get("name") for each in present}
-    typed = key == "image_pull_secrets"
-    new = [each.name for each in spec.image_pull_secrets if each.name not in names]
-    if new:
-        pod[key] = [*present, *(core.LocalObjectReferenceArgs(name=name) if typed else {"name": name} for name in new)]
-
-
-def _fields(value: object) -> MutableMapping[str, Any] | None:
-    """The fields of a plain object, or of the SDK's input types, which keep them by their Python names."""
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value)
-    return vars(value) if type(value).__module__.startswith("pulumi_kubernetes.") else None
+def _add_secrets(pod: dict[str, Any], spec: ImagesSpec) -> None:
+    # Typed resources have the SDK's names of fields, custom resources and extra objects those of the API.
+    key = "image_pull_secrets" if any("_" in name for name in pod) else "imagePullSecrets"
+    existing = pod.get(key) or []
+    names = {each.get("name") for each in existing}
+    if new := [{"name": each.name} for each in spec.image_pull_secrets if each.name not in names]:
+        pod[key] = [*existing, *new]

@@ -39,19 +39,19 @@ class MetricsAccess(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:monitoring:MetricsAccess", name, {"spec": spec.intent()}, opts)
-        reader = networking.NetworkPolicyPeerArgs(
-            namespace_selector=meta.LabelSelectorArgs(match_labels={"kubernetes.io/metadata.name": spec.prometheus.namespace}),
-            pod_selector=meta.LabelSelectorArgs(match_labels=spec.prometheus.pod_labels),
+        reader = networking.NetworkPolicyPeerArgsDict(
+            namespace_selector=meta.LabelSelectorArgsDict(match_labels={"kubernetes.io/metadata.name": spec.prometheus.namespace}),
+            pod_selector=meta.LabelSelectorArgsDict(match_labels=spec.prometheus.pod_labels),
         )
         opened = [(endpoint.model, selector(_MODEL, endpoint.model), endpoint.metrics_port) for endpoint in endpoints]
         if any(endpoint.counted for endpoint in endpoints):
             opened.append((_GATEWAY, dict(gateway), gateway_port))
         for instance, pods, port in opened:
             policy_name = bounded(instance, "metrics")
-            edge = networking.NetworkPolicyIngressRuleArgs(from_=[reader], ports=tcp(port))
+            edge = networking.NetworkPolicyIngressRuleArgsDict(from_=[reader], ports=tcp(port))
             networking.NetworkPolicy(
                 policy_name,
-                metadata=meta.ObjectMetaArgs(name=policy_name, namespace=namespace, labels=labels("monitoring", instance)),
+                metadata=meta.ObjectMetaArgsDict(name=policy_name, namespace=namespace, labels=labels("monitoring", instance)),
                 spec=policy(pods, ingress=[edge]),
                 opts=pulumi.ResourceOptions(parent=self),
             )

@@ -14,6 +14,7 @@ from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
+from components.fields import present
 from components.naming import labels, selector
 from components.pod_parts import tolerations_of
 from images.catalogue import default_image
@@ -83,12 +84,12 @@ class DevicePlugin(pulumi.ComponentResource):
         enforce = {"pod-security.kubernetes.io/enforce": "privileged"}
         namespace = core.Namespace(
             f"{name}-namespace",
-            metadata=meta.ObjectMetaArgs(name=plugin.namespace, labels={**labels(COMPONENT, kind), **enforce}),
+            metadata=meta.ObjectMetaArgsDict(name=plugin.namespace, labels={**labels(COMPONENT, kind), **enforce}),
             opts=child,
         )
         apps.DaemonSet(
             name,
-            metadata=meta.ObjectMetaArgs(name=name, namespace=namespace.metadata.name, labels=labels(COMPONENT, kind)),
+            metadata=meta.ObjectMetaArgsDict(name=name, namespace=namespace.metadata.name, labels=labels(COMPONENT, kind)),
             spec=_daemon_set(plugin, kind, pools, _taints(targets)),
             # The number of nodes changes with the load: an update does not wait for nodes that do not exist yet.
             opts=pulumi.ResourceOptions(parent=self),
@@ -100,29 +101,31 @@ def _taints(targets: Sequence[NodeTarget]) -> list[Taint]:
     return list(dict.fromkeys(taint for target in targets for taint in target.taints))
 
 
-def _daemon_set(plugin: _Plugin, kind: str, pools: list[str], taints: list[Taint]) -> apps.DaemonSetSpecArgs:
-    nodes = core.NodeSelectorRequirementArgs(key=POOL_LABEL, operator="In", values=pools)
-    terms = core.NodeSelectorArgs(node_selector_terms=[core.NodeSelectorTermArgs(match_expressions=[nodes])])
-    affinity = core.NodeAffinityArgs(required_during_scheduling_ignored_during_execution=terms)
-    return apps.DaemonSetSpecArgs(
-        selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, kind)),
-        update_strategy=apps.DaemonSetUpdateStrategyArgs(type="RollingUpdate"),
-        template=core.PodTemplateSpecArgs(
-            metadata=meta.ObjectMetaArgs(labels=selector(COMPONENT, kind)),
-            spec=core.PodSpecArgs(
-                priority_class_name="system-node-critical",
-                automount_service_account_token=False,
-                enable_service_links=False,
-                host_network=plugin.host_network or None,
-                affinity=core.AffinityArgs(node_affinity=affinity),
-                # Without effect on privileged containers, which the runtime runs without a profile.
-                security_context=core.PodSecurityContextArgs(seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault")),
-                tolerations=tolerations_of(taints),
-                containers=[_container(plugin)],
-                volumes=[
-                    core.VolumeArgs(name=name, host_path=core.HostPathVolumeSourceArgs(path=path, type="Directory"))
-                    for name, path in _folders(plugin).items()
-                ],
+def _daemon_set(plugin: _Plugin, kind: str, pools: list[str], taints: list[Taint]) -> apps.DaemonSetSpecArgsDict:
+    nodes = core.NodeSelectorRequirementArgsDict(key=POOL_LABEL, operator="In", values=pools)
+    terms = core.NodeSelectorArgsDict(node_selector_terms=[core.NodeSelectorTermArgsDict(match_expressions=[nodes])])
+    affinity = core.NodeAffinityArgsDict(required_during_scheduling_ignored_during_execution=terms)
+    return apps.DaemonSetSpecArgsDict(
+        selector=meta.LabelSelectorArgsDict(match_labels=selector(COMPONENT, kind)),
+        update_strategy=apps.DaemonSetUpdateStrategyArgsDict(type="RollingUpdate"),
+        template=core.PodTemplateSpecArgsDict(
+            metadata=meta.ObjectMetaArgsDict(labels=selector(COMPONENT, kind)),
+            spec=present(
+                core.PodSpecArgsDict(
+                    priority_class_name="system-node-critical",
+                    automount_service_account_token=False,
+                    enable_service_links=False,
+                    host_network=plugin.host_network or None,
+                    affinity=core.AffinityArgsDict(node_affinity=affinity),
+                    # Without effect on privileged containers, which the runtime runs without a profile.
+                    security_context=core.PodSecurityContextArgsDict(seccomp_profile=core.SeccompProfileArgsDict(type="RuntimeDefault")),
+                    tolerations=tolerations_of(taints),
+                    containers=[_container(plugin)],
+                    volumes=[
+                        core.VolumeArgsDict(name=name, host_path=core.HostPathVolumeSourceArgsDict(path=path, type="Directory"))
+                        for name, path in _folders(plugin).items()
+                    ],
+                )
             ),
         ),
     )
@@ -133,17 +136,19 @@ def _folders(plugin: _Plugin) -> dict[str, str]:
     return {"sockets": _SOCKETS} | ({} if plugin.devices is None else {"devices": plugin.devices})
 
 
-def _container(plugin: _Plugin) -> core.ContainerArgs:
+def _container(plugin: _Plugin) -> core.ContainerArgsDict:
     # No read-only root: NVIDIA's container hook writes into it when it adds the driver's libraries (kserve config-llm-template).
-    closed = core.SecurityContextArgs(allow_privilege_escalation=False, capabilities=core.CapabilitiesArgs(drop=["ALL"]))
-    return core.ContainerArgs(
-        name="plugin",
-        image=plugin.image,
-        command=list(plugin.command) or None,
-        args=list(plugin.args) or None,
-        working_dir="/",
-        env=[core.EnvVarArgs(name=key, value=value) for key, value in plugin.env.items()] or None,
-        resources=core.ResourceRequirementsArgs(requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "256Mi"}),
-        security_context=core.SecurityContextArgs(privileged=True) if plugin.privileged else closed,
-        volume_mounts=[core.VolumeMountArgs(name=name, mount_path=path) for name, path in _folders(plugin).items()],
+    closed = core.SecurityContextArgsDict(allow_privilege_escalation=False, capabilities=core.CapabilitiesArgsDict(drop=["ALL"]))
+    return present(
+        core.ContainerArgsDict(
+            name="plugin",
+            image=plugin.image,
+            command=list(plugin.command) or None,
+            args=list(plugin.args) or None,
+            working_dir="/",
+            env=[core.EnvVarArgsDict(name=key, value=value) for key, value in plugin.env.items()] or None,
+            resources=core.ResourceRequirementsArgsDict(requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "256Mi"}),
+            security_context=core.SecurityContextArgsDict(privileged=True) if plugin.privileged else closed,
+            volume_mounts=[core.VolumeMountArgsDict(name=name, mount_path=path) for name, path in _folders(plugin).items()],
+        )
     )

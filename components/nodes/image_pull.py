@@ -13,6 +13,7 @@ from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
+from components.fields import present
 from components.handles import NodeTarget
 from components.naming import bounded, labels, selector
 from components.pod_parts import USER, container_security, no_devices, tolerations_of
@@ -44,52 +45,56 @@ class ImagePull(pulumi.ComponentResource):
         limit = f"{_SECONDS_AN_IMAGE * len(images)}s"
         self.ready = apps.DaemonSet(
             name,
-            metadata=meta.ObjectMetaArgs(name=bounded(target.pool, "images"), namespace=namespace, labels=labels(COMPONENT, target.pool)),
+            metadata=meta.ObjectMetaArgsDict(
+                name=bounded(target.pool, "images"), namespace=namespace, labels=labels(COMPONENT, target.pool)
+            ),
             spec=_daemon_set(images, target, pull_secrets),
             opts=pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create=limit, update=limit)),
         )
         self.register_outputs({"images": list(images)})
 
 
-def _daemon_set(images: Sequence[str], target: NodeTarget, pull_secrets: Sequence[str]) -> apps.DaemonSetSpecArgs:
+def _daemon_set(images: Sequence[str], target: NodeTarget, pull_secrets: Sequence[str]) -> apps.DaemonSetSpecArgsDict:
     own = selector(COMPONENT, target.pool)
-    return apps.DaemonSetSpecArgs(
-        selector=meta.LabelSelectorArgs(match_labels=own),
+    return apps.DaemonSetSpecArgsDict(
+        selector=meta.LabelSelectorArgsDict(match_labels=own),
         # Nothing is served from here, so all nodes may pull at once.
-        update_strategy=apps.DaemonSetUpdateStrategyArgs(
-            type="RollingUpdate", rolling_update=apps.RollingUpdateDaemonSetArgs(max_unavailable="100%")
+        update_strategy=apps.DaemonSetUpdateStrategyArgsDict(
+            type="RollingUpdate", rolling_update=apps.RollingUpdateDaemonSetArgsDict(max_unavailable="100%")
         ),
-        template=core.PodTemplateSpecArgs(
-            metadata=meta.ObjectMetaArgs(labels=own),
-            spec=core.PodSpecArgs(
-                automount_service_account_token=False,
-                image_pull_secrets=[core.LocalObjectReferenceArgs(name=each) for each in pull_secrets] or None,
-                enable_service_links=False,
-                termination_grace_period_seconds=1,
-                node_selector=dict(target.node_selector),
-                tolerations=tolerations_of(target.taints),
-                security_context=core.PodSecurityContextArgs(
-                    run_as_non_root=True,
-                    run_as_user=USER,
-                    run_as_group=USER,
-                    seccomp_profile=core.SeccompProfileArgs(type="RuntimeDefault"),
-                ),
-                # A shell, which the READY check of every server needs too.
-                init_containers=[_container(f"image-{number}", image, ["sh", "-c", ":"]) for number, image in enumerate(images)],
-                containers=[_container("pause", PAUSE_IMAGE, ["/pause"])],
+        template=core.PodTemplateSpecArgsDict(
+            metadata=meta.ObjectMetaArgsDict(labels=own),
+            spec=present(
+                core.PodSpecArgsDict(
+                    automount_service_account_token=False,
+                    image_pull_secrets=[core.LocalObjectReferenceArgsDict(name=each) for each in pull_secrets] or None,
+                    enable_service_links=False,
+                    termination_grace_period_seconds=1,
+                    node_selector=dict(target.node_selector),
+                    tolerations=tolerations_of(target.taints),
+                    security_context=core.PodSecurityContextArgsDict(
+                        run_as_non_root=True,
+                        run_as_user=USER,
+                        run_as_group=USER,
+                        seccomp_profile=core.SeccompProfileArgsDict(type="RuntimeDefault"),
+                    ),
+                    # A shell, which the READY check of every server needs too.
+                    init_containers=[_container(f"image-{number}", image, ["sh", "-c", ":"]) for number, image in enumerate(images)],
+                    containers=[_container("pause", PAUSE_IMAGE, ["/pause"])],
+                )
             ),
         ),
     )
 
 
-def _container(name: str, image: str, command: list[str]) -> core.ContainerArgs:
-    return core.ContainerArgs(
+def _container(name: str, image: str, command: list[str]) -> core.ContainerArgsDict:
+    return core.ContainerArgsDict(
         name=name,
         image=image,
         image_pull_policy="IfNotPresent",
         command=command,
         working_dir="/",
         env=no_devices(),
-        resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "64Mi"}),
+        resources=core.ResourceRequirementsArgsDict(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "64Mi"}),
         security_context=container_security(),
     )

@@ -39,7 +39,7 @@ class RuntimeClasses(pulumi.ComponentResource):
 
     def __init__(self, name: str, classes: tuple[str, ...], *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:nodes:RuntimeClasses", name, {"spec": {"classes": list(classes)}}, opts)
-        from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
+        from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
         from pulumi_kubernetes.node.v1 import RuntimeClass
 
         for each in fake_runtime_classes(classes):
@@ -47,7 +47,7 @@ class RuntimeClasses(pulumi.ComponentResource):
             RuntimeClass(
                 f"{name}-{class_name}",
                 handler=each["handler"],
-                metadata=ObjectMetaArgs(name=class_name),
+                metadata=ObjectMetaArgsDict(name=class_name),
                 opts=pulumi.ResourceOptions(parent=self),
             )
         self.register_outputs({})

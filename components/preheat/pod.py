@@ -15,6 +15,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.egress import store_edges
+from components.fields import present
 from components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
 from components.pod_parts import (
     CA_FILE,
@@ -55,40 +56,42 @@ def pod_spec(
     code: str,
     labels: Mapping[str, str],
     folder: str | None = None,
-) -> core.PodSpecArgs:
+) -> core.PodSpecArgsDict:
     """The pod for `request`. `code` names the ConfigMap with the program, `labels` are the pod's.
 
     `folder` is a directory of the target to make for servers that may write there but cannot make it.
     """
     nodes = target.nodes
-    return core.PodSpecArgs(
-        # Each try is a new pod, so that the logs of a failed one stay readable.
-        restart_policy="Never",
-        automount_service_account_token=False,
-        enable_service_links=False,
-        # A stopped transfer only has to close its files and release the lock.
-        termination_grace_period_seconds=30,
-        node_selector=None if nodes is None else dict(nodes.node_selector),
-        tolerations=None if nodes is None else tolerations_of(nodes.taints),
-        affinity=_away_from_pools() if nodes is None else _one_per_node(labels),
-        security_context=pod_security(user=preheat.run_as_user),
-        init_containers=_init_containers(preheat, source, folder),
-        containers=[_container(preheat, request, source, target)],
-        volumes=_volumes(source, target, code),
+    return present(
+        core.PodSpecArgsDict(
+            # Each try is a new pod, so that the logs of a failed one stay readable.
+            restart_policy="Never",
+            automount_service_account_token=False,
+            enable_service_links=False,
+            # A stopped transfer only has to close its files and release the lock.
+            termination_grace_period_seconds=30,
+            node_selector=None if nodes is None else dict(nodes.node_selector),
+            tolerations=None if nodes is None else tolerations_of(nodes.taints),
+            affinity=_away_from_pools() if nodes is None else _one_per_node(labels),
+            security_context=pod_security(user=preheat.run_as_user),
+            init_containers=_init_containers(preheat, source, folder),
+            containers=[_container(preheat, request, source, target)],
+            volumes=_volumes(source, target, code),
+        )
     )
 
 
-def _init_containers(preheat: PreheatSpec, source: ModelSource, folder: str | None) -> list[core.ContainerArgs]:
-    def container(name: str, image: str, command: list[str], amounts: dict[str, str], mount: tuple[str, str]) -> core.ContainerArgs:
-        return core.ContainerArgs(
+def _init_containers(preheat: PreheatSpec, source: ModelSource, folder: str | None) -> list[core.ContainerArgsDict]:
+    def container(name: str, image: str, command: list[str], amounts: dict[str, str], mount: tuple[str, str]) -> core.ContainerArgsDict:
+        return core.ContainerArgsDict(
             name=name,
             image=image,
             command=command,
             working_dir="/",
             env=no_devices(),
-            resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
+            resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
             security_context=container_security(non_root=True),
-            volume_mounts=[core.VolumeMountArgs(name=mount[0], mount_path=mount[1])],
+            volume_mounts=[core.VolumeMountArgsDict(name=mount[0], mount_path=mount[1])],
         )
 
     # rclone's image links its binary statically, so it runs in any other.
@@ -100,25 +103,25 @@ def _init_containers(preheat: PreheatSpec, source: ModelSource, folder: str | No
     return containers
 
 
-def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSource, target: VolumeClaim) -> core.ContainerArgs:
+def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSource, target: VolumeClaim) -> core.ContainerArgsDict:
     amounts = {"cpu": preheat.cpu, "memory": preheat.memory}
     mounts = [
-        core.VolumeMountArgs(name="tools", mount_path=_TOOLS, read_only=True),
-        core.VolumeMountArgs(name="program", mount_path=f"{_HOME}/payload", read_only=True),
-        core.VolumeMountArgs(name="scratch", mount_path=_SCRATCH),
-        core.VolumeMountArgs(name="target", mount_path=TARGET),
+        core.VolumeMountArgsDict(name="tools", mount_path=_TOOLS, read_only=True),
+        core.VolumeMountArgsDict(name="program", mount_path=f"{_HOME}/payload", read_only=True),
+        core.VolumeMountArgsDict(name="scratch", mount_path=_SCRATCH),
+        core.VolumeMountArgsDict(name="target", mount_path=TARGET),
     ]
     if isinstance(source, VolumeClaim):
-        mounts.append(core.VolumeMountArgs(name=_source_volume(source, target), mount_path=SOURCE, read_only=True))
+        mounts.append(core.VolumeMountArgsDict(name=_source_volume(source, target), mount_path=SOURCE, read_only=True))
     if ca_of(source) is not None:
         mounts.append(ca_mount())
-    return core.ContainerArgs(
+    return core.ContainerArgsDict(
         name="preheat",
         image=image_of(preheat, source),
         command=["python3", "-m", "payload"],
         working_dir=_HOME,
         env=[*_environment(request, source, indexed=target.nodes is not None), *_access(source), *_ca(source)],
-        resources=core.ResourceRequirementsArgs(requests=amounts, limits=amounts),
+        resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
         security_context=container_security(non_root=True),
         # `kubectl describe pod` shows the last line of the log, which says why it failed.
         termination_message_policy="FallbackToLogsOnError",
@@ -126,7 +129,7 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSo
     )
 
 
-def _environment(request: Mapping[str, Any], source: ModelSource, *, indexed: bool) -> list[core.EnvVarArgs]:
+def _environment(request: Mapping[str, Any], source: ModelSource, *, indexed: bool) -> list[core.EnvVarArgsDict]:
     clear = {
         "PREHEAT_REQUEST": json.dumps(request, sort_keys=True),
         "PATH": f"{_TOOLS}:{_HUB_PATH if isinstance(source, HubStore) else _PATH}",
@@ -138,22 +141,22 @@ def _environment(request: Mapping[str, Any], source: ModelSource, *, indexed: bo
     if indexed:
         # Kubernetes adds JOB_COMPLETION_INDEX; with the Job's name it identifies the pod that filled a node.
         fields |= {"JOB_NAME": "metadata.labels['batch.kubernetes.io/job-name']"}
-    env = [core.EnvVarArgs(name=key, value=value) for key, value in clear.items()]
+    env = [core.EnvVarArgsDict(name=key, value=value) for key, value in clear.items()]
     for key, path in fields.items():
-        field = core.EnvVarSourceArgs(field_ref=core.ObjectFieldSelectorArgs(field_path=path))
-        env.append(core.EnvVarArgs(name=key, value_from=field))
+        field = core.EnvVarSourceArgsDict(field_ref=core.ObjectFieldSelectorArgsDict(field_path=path))
+        env.append(core.EnvVarArgsDict(name=key, value_from=field))
     return env
 
 
-def _volumes(source: ModelSource, target: VolumeClaim, code: str) -> Sequence[core.VolumeArgs]:
-    def claim(name: str, used: VolumeClaim, *, read_only: bool = False) -> core.VolumeArgs:
-        volume = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=used.name, read_only=read_only or None)
-        return core.VolumeArgs(name=name, persistent_volume_claim=volume)
+def _volumes(source: ModelSource, target: VolumeClaim, code: str) -> Sequence[core.VolumeArgsDict]:
+    def claim(name: str, used: VolumeClaim, *, read_only: bool = False) -> core.VolumeArgsDict:
+        volume = present(core.PersistentVolumeClaimVolumeSourceArgsDict(claim_name=used.name, read_only=read_only or None))
+        return core.VolumeArgsDict(name=name, persistent_volume_claim=volume)
 
     volumes = [
-        core.VolumeArgs(name="tools", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="256Mi")),
-        core.VolumeArgs(name="program", config_map=core.ConfigMapVolumeSourceArgs(name=code)),
-        core.VolumeArgs(name="scratch", empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="256Mi")),
+        core.VolumeArgsDict(name="tools", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="256Mi")),
+        core.VolumeArgsDict(name="program", config_map=core.ConfigMapVolumeSourceArgsDict(name=code)),
+        core.VolumeArgsDict(name="scratch", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="256Mi")),
         claim("target", target),
     ]
     if isinstance(source, VolumeClaim):
@@ -166,20 +169,20 @@ def _source_volume(source: VolumeClaim, target: VolumeClaim) -> str:
     return "target" if source.name == target.name else "source"
 
 
-def _one_per_node(labels: Mapping[str, str]) -> core.AffinityArgs:
+def _one_per_node(labels: Mapping[str, str]) -> core.AffinityArgsDict:
     """At most one of the Job's pods per node, so that as many pods as nodes fill all of them."""
-    term = core.PodAffinityTermArgs(topology_key=HOSTNAME_LABEL, label_selector=meta.LabelSelectorArgs(match_labels=dict(labels)))
-    return core.AffinityArgs(pod_anti_affinity=core.PodAntiAffinityArgs(required_during_scheduling_ignored_during_execution=[term]))
+    term = core.PodAffinityTermArgsDict(topology_key=HOSTNAME_LABEL, label_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)))
+    return core.AffinityArgsDict(pod_anti_affinity=core.PodAntiAffinityArgsDict(required_during_scheduling_ignored_during_execution=[term]))
 
 
-def _away_from_pools() -> core.AffinityArgs:
+def _away_from_pools() -> core.AffinityArgsDict:
     # Preferred only: a cluster may consist of accelerator nodes alone, and their taints keep this pod off where they must.
-    plain = core.NodeSelectorRequirementArgs(key=POOL_LABEL, operator="DoesNotExist")
-    term = core.PreferredSchedulingTermArgs(weight=100, preference=core.NodeSelectorTermArgs(match_expressions=[plain]))
-    return core.AffinityArgs(node_affinity=core.NodeAffinityArgs(preferred_during_scheduling_ignored_during_execution=[term]))
+    plain = core.NodeSelectorRequirementArgsDict(key=POOL_LABEL, operator="DoesNotExist")
+    term = core.PreferredSchedulingTermArgsDict(weight=100, preference=core.NodeSelectorTermArgsDict(match_expressions=[plain]))
+    return core.AffinityArgsDict(node_affinity=core.NodeAffinityArgsDict(preferred_during_scheduling_ignored_during_execution=[term]))
 
 
-def _access(source: ModelSource) -> list[core.EnvVarArgs]:
+def _access(source: ModelSource) -> list[core.EnvVarArgsDict]:
     """The variables that the tools read to reach `source`."""
     match source:
         case ObjectStore():
@@ -189,19 +192,19 @@ def _access(source: ModelSource) -> list[core.EnvVarArgs]:
         case HubStore():
             clear = {"HF_ENDPOINT": source.endpoint, "HF_HOME": f"{_SCRATCH}/huggingface", "HF_HUB_DISABLE_TELEMETRY": "1"}
             secret = [] if source.credentials is None else [_from_secret("HF_TOKEN", source.credentials)]
-            return [*(core.EnvVarArgs(name=key, value=value) for key, value in clear.items()), *secret]
+            return [*(core.EnvVarArgsDict(name=key, value=value) for key, value in clear.items()), *secret]
         case VolumeClaim():
             return []
         case _:
             assert_never(source)
 
 
-def _ca(source: ModelSource) -> list[core.EnvVarArgs]:
+def _ca(source: ModelSource) -> list[core.EnvVarArgsDict]:
     # The program sets each tool's variable: most tools would trust this CA alone, and no public one any more.
-    return [] if ca_of(source) is None else [core.EnvVarArgs(name="PREHEAT_CA_BUNDLE", value=CA_FILE)]
+    return [] if ca_of(source) is None else [core.EnvVarArgsDict(name="PREHEAT_CA_BUNDLE", value=CA_FILE)]
 
 
-def edges_of(source: ModelSource) -> list[networking.NetworkPolicyEgressRuleArgs]:
+def edges_of(source: ModelSource) -> list[networking.NetworkPolicyEgressRuleArgsDict]:
     """The egress of a reader of `source`; none for a volume, which the node mounts outside the pod's network."""
     match source:
         case ObjectStore() | WebStore() | HubStore():
@@ -212,7 +215,7 @@ def edges_of(source: ModelSource) -> list[networking.NetworkPolicyEgressRuleArgs
             assert_never(source)
 
 
-def _s3(source: ObjectStore) -> list[core.EnvVarArgs]:
+def _s3(source: ObjectStore) -> list[core.EnvVarArgsDict]:
     clear = {
         "RCLONE_CONFIG_SOURCE_TYPE": "s3",
         "RCLONE_CONFIG_SOURCE_PROVIDER": "AWS" if source.endpoint is None else "Other",
@@ -221,12 +224,12 @@ def _s3(source: ObjectStore) -> list[core.EnvVarArgs]:
     }
     optional = {"RCLONE_CONFIG_SOURCE_ENDPOINT": source.endpoint, "RCLONE_CONFIG_SOURCE_REGION": source.region, "AWS_REGION": source.region}
     clear |= {key: value for key, value in optional.items() if value is not None}
-    env = [core.EnvVarArgs(name=key, value=value) for key, value in clear.items()]
+    env = [core.EnvVarArgsDict(name=key, value=value) for key, value in clear.items()]
     if source.credentials is not None:
         env += [_from_secret(key, source.credentials) for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
     return env
 
 
-def _from_secret(key: str, secret: str, into: str | None = None) -> core.EnvVarArgs:
-    reference = core.SecretKeySelectorArgs(name=secret, key=key)
-    return core.EnvVarArgs(name=into or key, value_from=core.EnvVarSourceArgs(secret_key_ref=reference))
+def _from_secret(key: str, secret: str, into: str | None = None) -> core.EnvVarArgsDict:
+    reference = core.SecretKeySelectorArgsDict(name=secret, key=key)
+    return core.EnvVarArgsDict(name=into or key, value_from=core.EnvVarSourceArgsDict(secret_key_ref=reference))

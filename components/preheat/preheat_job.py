@@ -11,6 +11,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
+from components.fields import present
 from components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim
 from components.naming import bounded, labels, selector
 from components.network import policy
@@ -59,7 +60,7 @@ class PreheatJob(pulumi.ComponentResource):
         code_name = bounded(f"{name}-preheat", code_key(files))
         code = core.ConfigMap(
             code_name,
-            metadata=meta.ObjectMetaArgs(name=code_name, namespace=namespace, labels=labels(COMPONENT, name)),
+            metadata=meta.ObjectMetaArgsDict(name=code_name, namespace=namespace, labels=labels(COMPONENT, name)),
             data=files,
             immutable=True,
             # The name has a key of the instructions: a new wording of docstrings changes nothing.
@@ -69,17 +70,17 @@ class PreheatJob(pulumi.ComponentResource):
         pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=own, folder=folder)
         gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
         if edges := edges_of(source):
-            metadata = meta.ObjectMetaArgs(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name))
+            metadata = meta.ObjectMetaArgsDict(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name))
             gates.append(networking.NetworkPolicy(f"{name}-egress", metadata=metadata, spec=policy(own, egress=edges), opts=child))
         if isinstance(source, ObjectStore):
             gates += _identify(pod, source, name, namespace, child)
         job_name = bounded(f"{name}-preheat", job_key(request, code_name, preheat, source, target, folder))
         job = batch.Job(
             job_name,
-            metadata=meta.ObjectMetaArgs(name=job_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=REPEATED),
+            metadata=meta.ObjectMetaArgsDict(name=job_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=REPEATED),
             spec=_job_spec(
-                core.PodTemplateSpecArgs(
-                    metadata=meta.ObjectMetaArgs(labels=labels(COMPONENT, name)),
+                core.PodTemplateSpecArgsDict(
+                    metadata=meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name)),
                     spec=pod,
                 ),
                 deadline,
@@ -96,37 +97,39 @@ class PreheatJob(pulumi.ComponentResource):
         self.register_outputs({"directory": self.mount.sub_path})
 
 
-def _job_spec(template: core.PodTemplateSpecArgs, deadline: int, *, ttl: int | None, nodes: int | None) -> batch.JobSpecArgs:
+def _job_spec(template: core.PodTemplateSpecArgsDict, deadline: int, *, ttl: int | None, nodes: int | None) -> batch.JobSpecArgsDict:
     """One pod for a share, one per node for node disks."""
-    return batch.JobSpecArgs(
-        template=template,
-        completion_mode=None if nodes is None else "Indexed",
-        completions=nodes or 1,
-        parallelism=nodes or 1,
-        backoff_limit=_RETRIES + (nodes or 1) - 1,
-        active_deadline_seconds=deadline,
-        ttl_seconds_after_finished=ttl,
-        # A terminating pod still writes; its successor would only wait for the lock.
-        pod_replacement_policy="Failed",
-        pod_failure_policy=batch.PodFailurePolicyArgs(
-            rules=[
-                batch.PodFailurePolicyRuleArgs(
-                    action="FailJob",
-                    on_exit_codes=batch.PodFailurePolicyOnExitCodesRequirementArgs(
-                        container_name="preheat", operator="In", values=_FINAL_EXIT_CODES
+    return present(
+        batch.JobSpecArgsDict(
+            template=template,
+            completion_mode=None if nodes is None else "Indexed",
+            completions=nodes or 1,
+            parallelism=nodes or 1,
+            backoff_limit=_RETRIES + (nodes or 1) - 1,
+            active_deadline_seconds=deadline,
+            ttl_seconds_after_finished=ttl,
+            # A terminating pod still writes; its successor would only wait for the lock.
+            pod_replacement_policy="Failed",
+            pod_failure_policy=batch.PodFailurePolicyArgsDict(
+                rules=[
+                    batch.PodFailurePolicyRuleArgsDict(
+                        action="FailJob",
+                        on_exit_codes=batch.PodFailurePolicyOnExitCodesRequirementArgsDict(
+                            container_name="preheat", operator="In", values=_FINAL_EXIT_CODES
+                        ),
                     ),
-                ),
-                batch.PodFailurePolicyRuleArgs(
-                    action="Ignore",
-                    on_pod_conditions=[batch.PodFailurePolicyOnPodConditionsPatternArgs(type="DisruptionTarget", status="True")],
-                ),
-            ]
-        ),
+                    batch.PodFailurePolicyRuleArgsDict(
+                        action="Ignore",
+                        on_pod_conditions=[batch.PodFailurePolicyOnPodConditionsPatternArgsDict(type="DisruptionTarget", status="True")],
+                    ),
+                ]
+            ),
+        )
     )
 
 
 def _identify(
-    pod: core.PodSpecArgs, source: ObjectStore, name: str, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
+    pod: core.PodSpecArgsDict, source: ObjectStore, name: str, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
     """Give `pod` the service account that may read `source`; returns the resources to create first."""
     identity = source.identity
@@ -134,14 +137,16 @@ def _identify(
         return []
     account = core.ServiceAccount(
         f"{name}-reader",
-        metadata=meta.ObjectMetaArgs(
-            name=identity.service_account,
-            namespace=namespace,
-            labels=labels(COMPONENT, name),
-            annotations=dict(identity.annotations) or None,
+        metadata=present(
+            meta.ObjectMetaArgsDict(
+                name=identity.service_account,
+                namespace=namespace,
+                labels=labels(COMPONENT, name),
+                annotations=dict(identity.annotations) or None,
+            )
         ),
         automount_service_account_token=False,
         opts=opts,
     )
-    pod.service_account_name = account.metadata.name
+    pod["service_account_name"] = account.metadata.name
     return [identity.ready]

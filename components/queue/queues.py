@@ -12,6 +12,7 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.meta import v1 as meta
 
+from components.fields import present
 from components.handles import NodeTarget
 from components.naming import labels
 from components.queue.names import cluster_scoped_name, priority_class
@@ -77,7 +78,7 @@ class Queues(pulumi.ComponentResource):
     ) -> pulumi.Resource:
         # Kueue's objects refer to each other by plain names, so their order must be explicit.
         opts = pulumi.ResourceOptions(parent=self, depends_on=list(after))
-        metadata = meta.ObjectMetaArgs(name=object_name, namespace=namespace, labels=labels(COMPONENT, instance))
+        metadata = present(meta.ObjectMetaArgsDict(name=object_name, namespace=namespace, labels=labels(COMPONENT, instance)))
         return CustomResource(name, api_version=KUEUE_API, kind=kind, metadata=metadata, spec=spec, opts=opts)
 
 

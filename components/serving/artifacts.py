@@ -21,15 +21,15 @@ from images.catalogue import default_image
 ARTIFACTS = "/artifacts"
 
 
-def gate(name: str, command: Sequence[str], mount: core.VolumeMountArgs, preheat: PreheatSpec | None) -> core.ContainerArgs:
+def gate(name: str, command: Sequence[str], mount: core.VolumeMountArgsDict, preheat: PreheatSpec | None) -> core.ContainerArgsDict:
     """Return the init container `name` that runs `command` with one `mount`; if the command fails, the server does not start."""
-    return core.ContainerArgs(
+    return core.ContainerArgsDict(
         name=name,
         image=(preheat.image if preheat is not None else None) or default_image("preheat"),
         command=list(command),
         working_dir="/",
         env=no_devices(),
-        resources=core.ResourceRequirementsArgs(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
+        resources=core.ResourceRequirementsArgsDict(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
         security_context=workload.container_security(read_only_root=True),
         # The message appears in the pod's status, which people read first, and not in the log of a container that is gone.
         termination_message_policy="FallbackToLogsOnError",
@@ -42,15 +42,15 @@ def artifact_path(name: str, path: str = "") -> str:
     return f"{ARTIFACTS}/{name}/{path}".rstrip("/")
 
 
-def artifact_mounts(artifacts: Mapping[str, ModelMount], volume: str) -> list[core.VolumeMountArgs]:
+def artifact_mounts(artifacts: Mapping[str, ModelMount], volume: str) -> list[core.VolumeMountArgsDict]:
     """Return the mounts of `artifacts` from `volume`, in the order of their names."""
     return [
-        core.VolumeMountArgs(name=volume, mount_path=artifact_path(name), sub_path=mount.sub_path, read_only=True)
+        core.VolumeMountArgsDict(name=volume, mount_path=artifact_path(name), sub_path=mount.sub_path, read_only=True)
         for name, mount in sorted(artifacts.items())
     ]
 
 
-def artifact_gates(artifacts: Mapping[str, ModelMount], volume: str, preheat: PreheatSpec | None) -> Iterator[core.ContainerArgs]:
+def artifact_gates(artifacts: Mapping[str, ModelMount], volume: str, preheat: PreheatSpec | None) -> Iterator[core.ContainerArgsDict]:
     """Yield an init container for each artifact that ends with an error unless its files are marked READY."""
     for name, mount in zip(sorted(artifacts), artifact_mounts(artifacts, volume), strict=True):
         yield gate(f"verified-{name}", ready_check(artifact_path(name)), mount, preheat)

@@ -15,6 +15,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
+from components.fields import manifest, present
 from components.handles import SecretRef
 from components.naming import labels, selector
 from components.network import pods
@@ -51,8 +52,8 @@ def answering(name: str) -> dict[str, str]:
 def leader_worker_set(
     name: str,
     spec: ServedModel,
-    pod: core.PodTemplateSpecArgs,
-    worker: core.PodTemplateSpecArgs,
+    pod: core.PodTemplateSpecArgsDict,
+    worker: core.PodTemplateSpecArgsDict,
     *,
     site: Site,
     opts: pulumi.ResourceOptions,
@@ -64,11 +65,13 @@ def leader_worker_set(
         name,
         api_version="leaderworkerset.x-k8s.io/v1",
         kind="LeaderWorkerSet",
-        metadata=meta.ObjectMetaArgs(
-            name=set_name(name),
-            namespace=site.namespace,
-            labels={**labels(workload.COMPONENT, name), **site.queue_labels},
-            annotations=annotations,
+        metadata=present(
+            meta.ObjectMetaArgsDict(
+                name=set_name(name),
+                namespace=site.namespace,
+                labels={**labels(workload.COMPONENT, name), **site.queue_labels},
+                annotations=annotations,
+            )
         ),
         spec={
             "replicas": spec.min_replicas,
@@ -81,8 +84,8 @@ def leader_worker_set(
                 "size": spec.pods,
                 # When one rank is lost, the others wait for it indefinitely, so all of them restart.
                 "restartPolicy": "RecreateGroupOnPodRestart",
-                "leaderTemplate": pod,
-                "workerTemplate": worker,
+                "leaderTemplate": manifest(pod),
+                "workerTemplate": manifest(worker),
             },
         },
         opts=opts,
@@ -102,12 +105,12 @@ def worker_of(server: workload.Server, keys: Collection[SecretRef]) -> workload.
 
 def edges(
     spec: ServedModel, chosen: Mapping[str, str]
-) -> tuple[list[networking.NetworkPolicyIngressRuleArgs], list[networking.NetworkPolicyEgressRuleArgs]]:
+) -> tuple[list[networking.NetworkPolicyIngressRuleArgsDict], list[networking.NetworkPolicyEgressRuleArgsDict]]:
     """Return the ingress and egress rules between the pods of a replica, on ports that their engine picks."""
     if spec.pods == 1:
         return [], []
-    picked = [networking.NetworkPolicyPortArgs(port=1024, end_port=65_535, protocol="TCP")]
+    picked = [networking.NetworkPolicyPortArgsDict(port=1024, end_port=65_535, protocol="TCP")]
     return (
-        [networking.NetworkPolicyIngressRuleArgs(from_=[pods(chosen)], ports=picked)],
-        [networking.NetworkPolicyEgressRuleArgs(to=[pods(chosen)], ports=picked)],
+        [networking.NetworkPolicyIngressRuleArgsDict(from_=[pods(chosen)], ports=picked)],
+        [networking.NetworkPolicyEgressRuleArgsDict(to=[pods(chosen)], ports=picked)],
     )

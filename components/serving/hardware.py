@@ -45,14 +45,14 @@ def torch_environment(target: NodeTarget, *, libraries: Collection[str | None]) 
     return {"PT_HPU_LAZY_MODE": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 
 
-def gaudi_volumes(target: NodeTarget) -> list[core.VolumeArgs]:
+def gaudi_volumes(target: NodeTarget) -> list[core.VolumeArgsDict]:
     """Return the volume for the software's logs; none for other vendors."""
-    return [core.VolumeArgs(name=_VOLUME, empty_dir=core.EmptyDirVolumeSourceArgs(size_limit="1Gi"))] if on_gaudi(target) else []
+    return [core.VolumeArgsDict(name=_VOLUME, empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="1Gi"))] if on_gaudi(target) else []
 
 
-def gaudi_mounts(target: NodeTarget) -> list[core.VolumeMountArgs]:
+def gaudi_mounts(target: NodeTarget) -> list[core.VolumeMountArgsDict]:
     """Return the mount of that volume."""
-    return [core.VolumeMountArgs(name=_VOLUME, mount_path=LOGS)] if on_gaudi(target) else []
+    return [core.VolumeMountArgsDict(name=_VOLUME, mount_path=LOGS)] if on_gaudi(target) else []
 
 
 def network_environment(spec: ServedModel, target: NodeTarget) -> dict[str, str]:

@@ -17,6 +17,7 @@ from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
 from components.egress import store_edges
+from components.fields import present
 from components.handles import Endpoint, ModelMount, ObjectStore
 from components.naming import bounded, content_key, labels, selector
 from components.network import pods, tcp
@@ -103,16 +104,18 @@ class ModelService(pulumi.ComponentResource):
         return site
 
 
-def object_meta(name: str, namespace: pulumi.Input[str], more: Mapping[str, str] | None = None) -> meta.ObjectMetaArgs:
+def object_meta(name: str, namespace: pulumi.Input[str], more: Mapping[str, str] | None = None) -> meta.ObjectMetaArgsDict:
     """Return the metadata of an object of model `name` that has the same name, with `more` labels."""
-    return meta.ObjectMetaArgs(name=name, namespace=namespace, labels={**labels(workload.COMPONENT, name), **(more or {})})
+    return meta.ObjectMetaArgsDict(name=name, namespace=namespace, labels={**labels(workload.COMPONENT, name), **(more or {})})
 
 
-def _account_meta(name: str, site: Site) -> meta.ObjectMetaArgs:
+def _account_meta(name: str, site: Site) -> meta.ObjectMetaArgsDict:
     identity = site.weights.identity if isinstance(site.weights, ObjectStore) else None
     annotations = dict(identity.annotations) if identity is not None else {}
-    return meta.ObjectMetaArgs(
-        name=name, namespace=site.namespace, labels=labels(workload.COMPONENT, name), annotations=annotations or None
+    return present(
+        meta.ObjectMetaArgsDict(
+            name=name, namespace=site.namespace, labels=labels(workload.COMPONENT, name), annotations=annotations or None
+        )
     )
 
 
@@ -120,7 +123,7 @@ def files_map(name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.R
     """Create the ConfigMap of an engine's small files, named by content: a change creates a new one, and old pods keep theirs."""
     data = {key_of(path): text for path, text in files.items()}
     called = bounded(f"{name}-files", content_key(*(part for item in sorted(data.items()) for part in item)))
-    metadata = meta.ObjectMetaArgs(name=called, namespace=site.namespace, labels=labels(workload.COMPONENT, name))
+    metadata = meta.ObjectMetaArgsDict(name=called, namespace=site.namespace, labels=labels(workload.COMPONENT, name))
     return core.ConfigMap(called, metadata=metadata, data=data, immutable=True, opts=opts)
 
 
@@ -129,26 +132,30 @@ def key_of(path: str) -> str:
     return path.replace("/", "..")
 
 
-def files_volume(files: core.ConfigMap, paths: Mapping[str, str]) -> core.VolumeArgs:
+def files_volume(files: core.ConfigMap, paths: Mapping[str, str]) -> core.VolumeArgsDict:
     """Return the volume with the ConfigMap's files at their paths."""
-    items = [core.KeyToPathArgs(key=key_of(path), path=path) for path in sorted(paths)]
-    return core.VolumeArgs(name=FILES_VOLUME, config_map=core.ConfigMapVolumeSourceArgs(name=files.metadata.name, items=items))
+    items = [core.KeyToPathArgsDict(key=key_of(path), path=path) for path in sorted(paths)]
+    return core.VolumeArgsDict(name=FILES_VOLUME, config_map=core.ConfigMapVolumeSourceArgsDict(name=files.metadata.name, items=items))
 
 
-def model_volumes(weights: ModelMount | None) -> list[core.VolumeArgs]:
+def model_volumes(weights: ModelMount | None) -> list[core.VolumeArgsDict]:
     """Return the volume of the model's mounted files, if it has files: read-only, unless a container writes to the mount's folder.
 
     A pod names a claim once: with two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853 and 82526).
     """
     if weights is None:
         return []
-    claim = core.PersistentVolumeClaimVolumeSourceArgs(claim_name=weights.claim.name, read_only=True if weights.folder is None else None)
-    return [core.VolumeArgs(name=MODEL_VOLUME, persistent_volume_claim=claim)]
+    claim = present(
+        core.PersistentVolumeClaimVolumeSourceArgsDict(claim_name=weights.claim.name, read_only=True if weights.folder is None else None)
+    )
+    return [core.VolumeArgsDict(name=MODEL_VOLUME, persistent_volume_claim=claim)]
 
 
-def model_mounts(path: str, weights: ModelMount | None) -> list[core.VolumeMountArgs]:
+def model_mounts(path: str, weights: ModelMount | None) -> list[core.VolumeMountArgsDict]:
     """Return the mount of the model's directory, if it has one, at `path`."""
-    return [] if weights is None else [core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=path, sub_path=weights.sub_path, read_only=True)]
+    return (
+        [] if weights is None else [core.VolumeMountArgsDict(name=MODEL_VOLUME, mount_path=path, sub_path=weights.sub_path, read_only=True)]
+    )
 
 
 def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectStore | None, preheat: PreheatSpec | None) -> workload.Server:
@@ -157,7 +164,7 @@ def refusing_unverified(server: workload.Server, weights: ModelMount | ObjectSto
     The Job is awaited before the first pod; a pod that starts months later may find a changed share.
     """
     files = weights.sub_path if isinstance(weights, ModelMount) else None
-    mounts = [each for each in server.mounts if each.name == MODEL_VOLUME and each.sub_path == files]
+    mounts = [each for each in server.mounts if each["name"] == MODEL_VOLUME and each.get("sub_path") == files]
     gates = verification(weights, mounts, preheat)
     return replace(server, init_containers=(*gates, *server.init_containers))
 
@@ -172,13 +179,13 @@ def restarted_with_its_key(server: workload.Server, site: Site) -> workload.Serv
 
 
 def verification(
-    weights: ModelMount | ObjectStore | None, mounts: Sequence[core.VolumeMountArgs], preheat: PreheatSpec | None
-) -> list[core.ContainerArgs]:
+    weights: ModelMount | ObjectStore | None, mounts: Sequence[core.VolumeMountArgsDict], preheat: PreheatSpec | None
+) -> list[core.ContainerArgsDict]:
     """Return the init container that checks the READY mark at the mount of the files; none if files have no mark."""
     if not isinstance(weights, ModelMount) or not weights.marked:
         return []
     mount = mounts[0]  # a model whose file is at the root of the weights mounts that directory twice
-    return [gate("verified", ready_check(str(mount.mount_path)), mount, preheat)]
+    return [gate("verified", ready_check(str(mount["mount_path"])), mount, preheat)]
 
 
 def gated(component: pulumi.Resource, site: Site, rollout_seconds: int) -> pulumi.ResourceOptions:
@@ -205,28 +212,28 @@ def scaled(opts: pulumi.ResourceOptions, spec: ServedModel, kind: str) -> pulumi
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=ignored)) if ignored else opts
 
 
-def edges(name: str, spec: ServedModel, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgs:
+def edges(name: str, spec: ServedModel, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgsDict:
     """Return the network policy: the gateway reaches the ports of the endpoint's protocols, pods reach each other and their bucket."""
     ports = sorted({protocol.port for protocol in endpoint.protocols})
-    inbound = networking.NetworkPolicyIngressRuleArgs(from_=[pods(site.gateway)], ports=tcp(*ports))
+    inbound = networking.NetworkPolicyIngressRuleArgsDict(from_=[pods(site.gateway)], ports=tcp(*ports))
     inside, outside = groups.edges(spec, selector(workload.COMPONENT, name))
     buckets = store_edges(site.weights) if isinstance(site.weights, ObjectStore) else []
     return network_policy(selector(workload.COMPONENT, name), ingress=[inbound, *inside], egress=[*buckets, *outside])
 
 
-def _service(chosen: Mapping[str, str], ports: Mapping[str, int]) -> core.ServiceSpecArgs:
+def _service(chosen: Mapping[str, str], ports: Mapping[str, int]) -> core.ServiceSpecArgsDict:
     protocols = {"grpc": "kubernetes.io/h2c"}
-    return core.ServiceSpecArgs(
+    return core.ServiceSpecArgsDict(
         type="ClusterIP",
         selector=dict(chosen),
         ports=[
-            core.ServicePortArgs(name=port, port=number, target_port=port, protocol="TCP", app_protocol=protocols.get(port, "http"))
+            core.ServicePortArgsDict(name=port, port=number, target_port=port, protocol="TCP", app_protocol=protocols.get(port, "http"))
             for port, number in ports.items()
         ],
     )
 
 
-def _budget(name: str) -> policy.PodDisruptionBudgetSpecArgs:
-    return policy.PodDisruptionBudgetSpecArgs(
-        max_unavailable=1, selector=meta.LabelSelectorArgs(match_labels=selector(workload.COMPONENT, name))
+def _budget(name: str) -> policy.PodDisruptionBudgetSpecArgsDict:
+    return policy.PodDisruptionBudgetSpecArgsDict(
+        max_unavailable=1, selector=meta.LabelSelectorArgsDict(match_labels=selector(workload.COMPONENT, name))
     )

@@ -72,7 +72,7 @@ def scaler(
     spec: ServedModel,
     *,
     target: Mapping[str, str],
-    metadata: meta.ObjectMetaArgs,
+    metadata: meta.ObjectMetaArgsDict,
     times: Timing,
     prometheus: str | None,
     opts: pulumi.ResourceOptions,
@@ -95,7 +95,7 @@ def scaler(
             "behavior": _behavior(scaling, times),
         }
         autoscaling.HorizontalPodAutoscaler(
-            name, metadata=metadata, spec=cast("autoscaling.HorizontalPodAutoscalerSpecArgs", written), opts=opts
+            name, metadata=metadata, spec=cast("autoscaling.HorizontalPodAutoscalerSpecArgsDict", written), opts=opts
         )
         return
     cooldown = cooldown_seconds(scaling, times)
@@ -116,7 +116,14 @@ def scaler(
             "advanced": {"horizontalPodAutoscalerConfig": {"behavior": _behavior(scaling, times)}},
             "triggers": [
                 _trigger(
-                    name_of, query, threshold, address=prometheus or "", model=name, pods=pods, namespace=metadata.namespace, spec=spec
+                    name_of,
+                    query,
+                    threshold,
+                    address=prometheus or "",
+                    model=name,
+                    pods=pods,
+                    namespace=metadata.get("namespace"),
+                    spec=spec,
                 )
                 for name_of, query, threshold in _triggers(spec)
             ],

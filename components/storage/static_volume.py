@@ -33,7 +33,7 @@ class MountedStore:
 def static_claim(
     name: str,
     prefix: str,
-    volume_spec: core.PersistentVolumeSpecArgs,
+    volume_spec: core.PersistentVolumeSpecArgsDict,
     *,
     key: str,
     scope: str,
@@ -51,25 +51,27 @@ def static_claim(
     only once it exists, but the first plan needs the volume's name. `after` must exist before pods may mount the claim.
     """
     claim_name, volume_name = bounded(prefix, key), bounded(f"{scope}-{prefix}", content_key(scope, key))
-    # An empty class prevents the cluster's default class from provisioning a disk.
-    volume_spec.storage_class_name = ""
-    volume_spec.persistent_volume_reclaim_policy = "Retain"
-    volume_spec.claim_ref = core.ObjectReferenceArgs(namespace=namespace, name=claim_name)
     volume = core.PersistentVolume(
         volume_name,
-        metadata=meta.ObjectMetaArgs(name=volume_name, labels=labels("storage", name)),
-        spec=volume_spec,
+        metadata=meta.ObjectMetaArgsDict(name=volume_name, labels=labels("storage", name)),
+        spec={
+            **volume_spec,
+            # An empty class prevents the cluster's default class from provisioning a disk.
+            "storage_class_name": "",
+            "persistent_volume_reclaim_policy": "Retain",
+            "claim_ref": core.ObjectReferenceArgsDict(namespace=namespace, name=claim_name),
+        },
         opts=pulumi.ResourceOptions(parent=parent),
     )
     claim = core.PersistentVolumeClaim(
         # The namespace is part of the URN: a claim in another namespace is another resource.
         volume_name,
-        metadata=meta.ObjectMetaArgs(name=claim_name, namespace=namespace, labels=labels("storage", name)),
-        spec=core.PersistentVolumeClaimSpecArgs(
-            access_modes=volume_spec.access_modes,
+        metadata=meta.ObjectMetaArgsDict(name=claim_name, namespace=namespace, labels=labels("storage", name)),
+        spec=core.PersistentVolumeClaimSpecArgsDict(
+            access_modes=volume_spec["access_modes"],
             storage_class_name="",
             volume_name=volume_name,
-            resources=core.VolumeResourceRequirementsArgs(requests={"storage": _REQUEST}),
+            resources=core.VolumeResourceRequirementsArgsDict(requests={"storage": _REQUEST}),
         ),
         # The name is known before the volume exists, so the dependency is explicit.
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[volume, *after]),
@@ -94,10 +96,10 @@ class NfsStore(pulumi.ComponentResource, MountedStore):
     ) -> None:
         super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
         key = content_key(spec.server, spec.path, *spec.mount_options)
-        volume = core.PersistentVolumeSpecArgs(
+        volume = core.PersistentVolumeSpecArgsDict(
             access_modes=["ReadWriteMany"],
             capacity={"storage": spec.capacity},
-            nfs=core.NFSVolumeSourceArgs(server=spec.server, path=spec.path),
+            nfs=core.NFSVolumeSourceArgsDict(server=spec.server, path=spec.path),
             mount_options=list(spec.mount_options),
         )
         claim_name, claim = static_claim(name, "nfs", volume, key=key, scope=scope, namespace=namespace, parent=self)
@@ -127,12 +129,12 @@ class NodeDisks(pulumi.ComponentResource, MountedStore):
         super().__init__("inferplan:storage:NodeDisks", name, {"spec": spec.intent()}, opts)
         node_labels = dict(sorted(target.node_selector.items()))
         key = content_key(spec.path, json.dumps(node_labels))
-        volume = core.PersistentVolumeSpecArgs(
+        volume = core.PersistentVolumeSpecArgsDict(
             # The only mode of a local volume. Kubernetes enforces it per attached volume, and a local volume is never attached.
             access_modes=["ReadWriteOnce"],
             capacity={"storage": spec.capacity},
-            local=core.LocalVolumeSourceArgs(path=spec.path),
-            node_affinity=core.VolumeNodeAffinityArgs(required=_node_selector(node_labels)),
+            local=core.LocalVolumeSourceArgsDict(path=spec.path),
+            node_affinity=core.VolumeNodeAffinityArgsDict(required=_node_selector(node_labels)),
         )
         claim_name, claim = static_claim(name, "disk", volume, key=key, scope=scope, namespace=namespace, parent=self)
         self.claim = VolumeClaim(
@@ -145,6 +147,6 @@ class NodeDisks(pulumi.ComponentResource, MountedStore):
         self.register_outputs({"claim": claim_name})
 
 
-def _node_selector(node_labels: dict[str, str]) -> core.NodeSelectorArgs:
-    expressions = [core.NodeSelectorRequirementArgs(key=key, operator="In", values=[value]) for key, value in node_labels.items()]
-    return core.NodeSelectorArgs(node_selector_terms=[core.NodeSelectorTermArgs(match_expressions=expressions)])
+def _node_selector(node_labels: dict[str, str]) -> core.NodeSelectorArgsDict:
+    expressions = [core.NodeSelectorRequirementArgsDict(key=key, operator="In", values=[value]) for key, value in node_labels.items()]
+    return core.NodeSelectorArgsDict(node_selector_terms=[core.NodeSelectorTermArgsDict(match_expressions=expressions)])

@@ -118,3 +118,14 @@ def test_the_order_of_hashes_changes_nothing(tmp_path):
         subprocess.run([*command, str(saved)], cwd=ROOT, env=environment, capture_output=True, check=True)
         plans.append(saved.read_bytes())
     assert plans[0] == plans[1]
+
+
+def test_no_input_is_null(recording):
+    def nulls(value, path):
+        if isinstance(value, dict):
+            return [null for key, each in value.items() for null in nulls(each, f"{path}.{key}")]
+        if isinstance(value, list):
+            return [null for index, each in enumerate(value) for null in nulls(each, f"{path}[{index}]")]
+        return [path] if value is None else []
+
+    assert [null for each in recording for null in nulls(each.inputs, each.name)] == []

@@ -91,7 +91,7 @@ def _object(
     after: Sequence[pulumi.Resource],
 ) -> CustomResource:
     # EKS sets conditions on it and does not become Ready before the first node is needed.
-    metadata = meta.ObjectMetaArgs(name=name, annotations={"pulumi.com/skipAwait": "true"})
+    metadata = meta.ObjectMetaArgsDict(name=name, annotations={"pulumi.com/skipAwait": "true"})
     options = pulumi.ResourceOptions(parent=parent, depends_on=list(after))
     return CustomResource(name, api_version=api_version, kind=kind, metadata=metadata, spec=spec, opts=options)
 

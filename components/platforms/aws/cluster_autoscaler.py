@@ -17,6 +17,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.rbac import v1 as rbac
 
+from components.fields import present
 from components.naming import labels, selector
 from components.platforms.aws.controller_role import COMPONENT, NAMESPACE, calls_aws, controller_account, controller_pods, token_mount
 from components.platforms.aws.iam import Document, document
@@ -76,11 +77,11 @@ class ClusterAutoscaler(pulumi.ComponentResource):
             NAME, _policy(cluster.region, cluster.name), namespace=namespace, home=home, method=cluster.identity, parent=self
         )
         child = pulumi.ResourceOptions(parent=self)
-        subject = rbac.SubjectArgs(kind="ServiceAccount", name=account.metadata.name, namespace=namespace)
+        subject = rbac.SubjectArgsDict(kind="ServiceAccount", name=account.metadata.name, namespace=namespace)
         cluster_role = rbac.ClusterRole(
             NAME,
             metadata=_metadata(),
-            rules=[rbac.PolicyRuleArgs(api_groups=[group], resources=kinds, verbs=verbs) for group, kinds, verbs in _CLUSTER_RULES],
+            rules=[rbac.PolicyRuleArgsDict(api_groups=[group], resources=kinds, verbs=verbs) for group, kinds, verbs in _CLUSTER_RULES],
             opts=child,
         )
         rbac.ClusterRoleBinding(
@@ -101,15 +102,15 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _metadata(namespace: pulumi.Input[str] | None = None, name: str = NAME) -> meta.ObjectMetaArgs:
-    return meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, NAME))
+def _metadata(namespace: pulumi.Input[str] | None = None, name: str = NAME) -> meta.ObjectMetaArgsDict:
+    return present(meta.ObjectMetaArgsDict(name=name, namespace=namespace, labels=labels(COMPONENT, NAME)))
 
 
-def _ref(kind: str, name: pulumi.Input[str]) -> rbac.RoleRefArgs:
-    return rbac.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind=kind, name=name)
+def _ref(kind: str, name: pulumi.Input[str]) -> rbac.RoleRefArgsDict:
+    return rbac.RoleRefArgsDict(api_group="rbac.authorization.k8s.io", kind=kind, name=name)
 
 
-def _local_rules() -> list[rbac.PolicyRuleArgs]:
+def _local_rules() -> list[rbac.PolicyRuleArgsDict]:
     """Return the rights in its namespace: its status, its priorities and its Lease."""
     rows: list[tuple[str, str, list[str] | None, list[str]]] = [
         ("", "configmaps", None, ["create", "list", "watch"]),
@@ -118,7 +119,8 @@ def _local_rules() -> list[rbac.PolicyRuleArgs]:
         ("coordination.k8s.io", "leases", [NAME], ["get", "update"]),
     ]
     return [
-        rbac.PolicyRuleArgs(api_groups=[group], resources=[kind], resource_names=names, verbs=verbs) for group, kind, names, verbs in rows
+        present(rbac.PolicyRuleArgsDict(api_groups=[group], resources=[kind], resource_names=names, verbs=verbs))
+        for group, kind, names, verbs in rows
     ]
 
 
@@ -195,27 +197,27 @@ def _longest_termination(sections: Sections) -> int:
     )
 
 
-def _deployment(cluster: EksCluster, account: core.ServiceAccount, *, termination_seconds: int) -> apps.DeploymentSpecArgs:
-    health = core.HTTPGetActionArgs(path="/health-check", port=_METRICS)
-    container = core.ContainerArgs(
+def _deployment(cluster: EksCluster, account: core.ServiceAccount, *, termination_seconds: int) -> apps.DeploymentSpecArgsDict:
+    health = core.HTTPGetActionArgsDict(path="/health-check", port=_METRICS)
+    container = core.ContainerArgsDict(
         name=NAME,
         image=image_of(_EXISTING if cluster.create is None else cluster.create.kubernetes_version),
         working_dir="/",
         command=["/cluster-autoscaler"],
         args=_arguments(cluster, termination_seconds),
         # Pods cannot reach the metadata service of the nodes.
-        env=[core.EnvVarArgs(name="AWS_REGION", value=cluster.region)],
-        ports=[core.ContainerPortArgs(name="metrics", container_port=_METRICS)],
-        resources=core.ResourceRequirementsArgs(requests={"cpu": "100m", "memory": "600Mi"}, limits={"memory": "600Mi"}),
-        startup_probe=core.ProbeArgs(http_get=health, period_seconds=5, timeout_seconds=5, failure_threshold=24),
-        liveness_probe=core.ProbeArgs(http_get=health, period_seconds=30, timeout_seconds=5, failure_threshold=5),
-        readiness_probe=core.ProbeArgs(http_get=health, period_seconds=10, timeout_seconds=5),
+        env=[core.EnvVarArgsDict(name="AWS_REGION", value=cluster.region)],
+        ports=[core.ContainerPortArgsDict(name="metrics", container_port=_METRICS)],
+        resources=core.ResourceRequirementsArgsDict(requests={"cpu": "100m", "memory": "600Mi"}, limits={"memory": "600Mi"}),
+        startup_probe=core.ProbeArgsDict(http_get=health, period_seconds=5, timeout_seconds=5, failure_threshold=24),
+        liveness_probe=core.ProbeArgsDict(http_get=health, period_seconds=30, timeout_seconds=5, failure_threshold=5),
+        readiness_probe=core.ProbeArgsDict(http_get=health, period_seconds=10, timeout_seconds=5),
         security_context=container_security(),
         volume_mounts=[token_mount()],
     )
-    return apps.DeploymentSpecArgs(
+    return apps.DeploymentSpecArgsDict(
         replicas=1,
-        selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, NAME)),
-        strategy=apps.DeploymentStrategyArgs(type="Recreate"),
+        selector=meta.LabelSelectorArgsDict(match_labels=selector(COMPONENT, NAME)),
+        strategy=apps.DeploymentStrategyArgsDict(type="Recreate"),
         template=controller_pods(NAME, account, container),
     )

@@ -13,6 +13,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.egress import POD_IDENTITY_AGENT
+from components.fields import present
 from components.naming import autonamed, labels, selector
 from components.network import outside, policy, tcp
 from components.platforms.aws.cluster_spec import EksClusterHandle
@@ -55,7 +56,7 @@ def controller_account(
         )
     account = core.ServiceAccount(
         name,
-        metadata=meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, name), annotations=annotations),
+        metadata=present(meta.ObjectMetaArgsDict(name=name, namespace=namespace, labels=labels(COMPONENT, name), annotations=annotations)),
         automount_service_account_token=False,
         opts=child,
     )
@@ -65,56 +66,62 @@ def controller_account(
 def controller_pods(
     name: str,
     account: core.ServiceAccount,
-    container: core.ContainerArgs,
+    container: core.ContainerArgsDict,
     *,
-    volumes: Sequence[core.VolumeArgs] = (),
+    volumes: Sequence[core.VolumeArgsDict] = (),
     termination_seconds: int | None = None,
-) -> core.PodTemplateSpecArgs:
+) -> core.PodTemplateSpecArgsDict:
     """Return the pods of the controller `name`: `container`, which mounts the token, with `volumes` in addition to the token's."""
-    return core.PodTemplateSpecArgs(
-        metadata=meta.ObjectMetaArgs(labels=selector(COMPONENT, name)),
-        spec=core.PodSpecArgs(
-            service_account_name=account.metadata.name,
-            automount_service_account_token=False,
-            enable_service_links=False,
-            termination_grace_period_seconds=termination_seconds,
-            security_context=pod_security(),
-            containers=[container],
-            volumes=[_token_volume(), *volumes],
+    return core.PodTemplateSpecArgsDict(
+        metadata=meta.ObjectMetaArgsDict(labels=selector(COMPONENT, name)),
+        spec=present(
+            core.PodSpecArgsDict(
+                service_account_name=account.metadata.name,
+                automount_service_account_token=False,
+                enable_service_links=False,
+                termination_grace_period_seconds=termination_seconds,
+                security_context=pod_security(),
+                containers=[container],
+                volumes=[_token_volume(), *volumes],
+            )
         ),
     )
 
 
-def _token_volume() -> core.VolumeArgs:
+def _token_volume() -> core.VolumeArgsDict:
     """Return the volume `token` with a token that expires, where clients of Kubernetes look for one."""
     sources = [
-        core.VolumeProjectionArgs(service_account_token=core.ServiceAccountTokenProjectionArgs(path="token", expiration_seconds=3607)),
-        core.VolumeProjectionArgs(
-            config_map=core.ConfigMapProjectionArgs(name="kube-root-ca.crt", items=[core.KeyToPathArgs(key="ca.crt", path="ca.crt")])
+        core.VolumeProjectionArgsDict(
+            service_account_token=core.ServiceAccountTokenProjectionArgsDict(path="token", expiration_seconds=3607)
         ),
-        core.VolumeProjectionArgs(
-            downward_api=core.DownwardAPIProjectionArgs(
+        core.VolumeProjectionArgsDict(
+            config_map=core.ConfigMapProjectionArgsDict(
+                name="kube-root-ca.crt", items=[core.KeyToPathArgsDict(key="ca.crt", path="ca.crt")]
+            )
+        ),
+        core.VolumeProjectionArgsDict(
+            downward_api=core.DownwardAPIProjectionArgsDict(
                 items=[
-                    core.DownwardAPIVolumeFileArgs(
-                        path="namespace", field_ref=core.ObjectFieldSelectorArgs(field_path="metadata.namespace")
+                    core.DownwardAPIVolumeFileArgsDict(
+                        path="namespace", field_ref=core.ObjectFieldSelectorArgsDict(field_path="metadata.namespace")
                     )
                 ]
             )
         ),
     ]
-    return core.VolumeArgs(name="token", projected=core.ProjectedVolumeSourceArgs(sources=sources, default_mode=0o440))
+    return core.VolumeArgsDict(name="token", projected=core.ProjectedVolumeSourceArgsDict(sources=sources, default_mode=0o440))
 
 
-def token_mount() -> core.VolumeMountArgs:
+def token_mount() -> core.VolumeMountArgsDict:
     """Return the mount of the token."""
-    return core.VolumeMountArgs(name="token", mount_path="/var/run/secrets/kubernetes.io/serviceaccount", read_only=True)
+    return core.VolumeMountArgsDict(name="token", mount_path="/var/run/secrets/kubernetes.io/serviceaccount", read_only=True)
 
 
-def calls_aws(name: str, *, ingress: Sequence[networking.NetworkPolicyIngressRuleArgs] = ()) -> networking.NetworkPolicySpecArgs:
+def calls_aws(name: str, *, ingress: Sequence[networking.NetworkPolicyIngressRuleArgsDict] = ()) -> networking.NetworkPolicySpecArgsDict:
     """Return a policy that lets the controller `name` call AWS, the API server and the Pod Identity agent."""
-    agent = networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=POD_IDENTITY_AGENT))
+    agent = networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=POD_IDENTITY_AGENT))
     edges = [
-        networking.NetworkPolicyEgressRuleArgs(to=[outside()], ports=tcp(443)),
-        networking.NetworkPolicyEgressRuleArgs(to=[agent], ports=tcp(80)),
+        networking.NetworkPolicyEgressRuleArgsDict(to=[outside()], ports=tcp(443)),
+        networking.NetworkPolicyEgressRuleArgsDict(to=[agent], ports=tcp(80)),
     ]
     return policy(selector(COMPONENT, name), ingress=ingress, egress=edges)

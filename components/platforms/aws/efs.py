@@ -54,10 +54,10 @@ class EfsStore(pulumi.ComponentResource, MountedStore):
         else:
             handle, targets = _file_system(name, spec, home, clients, self)
         key = content_key(name, json.dumps(spec.intent(), sort_keys=True))
-        volume = core.PersistentVolumeSpecArgs(
+        volume = core.PersistentVolumeSpecArgsDict(
             access_modes=["ReadWriteMany"],
             capacity={"storage": _NOMINAL},
-            csi=core.CSIPersistentVolumeSourceArgs(driver=_DRIVER, volume_handle=handle),
+            csi=core.CSIPersistentVolumeSourceArgsDict(driver=_DRIVER, volume_handle=handle),
         )
         # A pod that mounts before its zone has a mount target waits for minutes, and no field of the claim refers to the targets.
         claim_name, claim = static_claim(name, name, volume, key=key, scope=scope, namespace=namespace, parent=self, after=targets)

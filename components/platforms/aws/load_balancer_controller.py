@@ -92,7 +92,7 @@ class LoadBalancerController(pulumi.ComponentResource):
         )
         self.ready: tuple[pulumi.Resource, ...] = (deployment, webhook)
         if ingress_class is not None:
-            spec = networking.IngressClassSpecArgs(controller=CONTROLLER.ingress_controller)
+            spec = networking.IngressClassSpecArgsDict(controller=CONTROLLER.ingress_controller)
             self.ready = (
                 *self.ready,
                 networking.IngressClass(ingress_class, metadata=controller_metadata(name=ingress_class), spec=spec, opts=child),
@@ -120,39 +120,39 @@ def _vpc_arn(home: EksClusterHandle) -> pulumi.Output[str]:
     return parts.apply(lambda known: f"arn:aws:ec2:{home.region}:{known[0].split(':')[4]}:vpc/{known[1]}")
 
 
-def _readiness_gates(ca: pulumi.Input[str]) -> admission.MutatingWebhookArgs:
+def _readiness_gates(ca: pulumi.Input[str]) -> admission.MutatingWebhookArgsDict:
     """Return the webhook that adds the readiness gate to the gateway's pods; without an answer they start without it."""
     [(key, value)] = CONTROLLER.pod_gates.items()
-    rule = admission.RuleWithOperationsArgs(api_groups=[""], api_versions=["v1"], operations=["CREATE"], resources=["pods"])
-    service = admission.ServiceReferenceArgs(name=_WEBHOOK, namespace=NAMESPACE, path="/mutate-v1-pod")
-    return admission.MutatingWebhookArgs(
+    rule = admission.RuleWithOperationsArgsDict(api_groups=[""], api_versions=["v1"], operations=["CREATE"], resources=["pods"])
+    service = admission.ServiceReferenceArgsDict(name=_WEBHOOK, namespace=NAMESPACE, path="/mutate-v1-pod")
+    return admission.MutatingWebhookArgsDict(
         name="mpod.elbv2.k8s.aws",
         admission_review_versions=["v1"],
-        client_config=admission.WebhookClientConfigArgs(ca_bundle=ca, service=service),
+        client_config=admission.WebhookClientConfigArgsDict(ca_bundle=ca, service=service),
         failure_policy="Ignore",
         timeout_seconds=5,
         side_effects="None",
-        namespace_selector=meta.LabelSelectorArgs(match_labels={key: value}),
-        object_selector=meta.LabelSelectorArgs(match_labels=selector("gateway", "gateway")),
+        namespace_selector=meta.LabelSelectorArgsDict(match_labels={key: value}),
+        object_selector=meta.LabelSelectorArgsDict(match_labels=selector("gateway", "gateway")),
         rules=[rule],
     )
 
 
 def _admit_api_server(namespace: pulumi.Input[str], opts: pulumi.ResourceOptions) -> None:
     """Create the webhook's Service and a policy: the API server calls the webhook from the subnets of the VPC."""
-    api_server = [networking.NetworkPolicyPeerArgs(ip_block=networking.IPBlockArgs(cidr=each)) for each in _VPC_NETWORKS]
-    served = networking.NetworkPolicyIngressRuleArgs(from_=api_server, ports=tcp(_PORT))
+    api_server = [networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=each)) for each in _VPC_NETWORKS]
+    served = networking.NetworkPolicyIngressRuleArgsDict(from_=api_server, ports=tcp(_PORT))
     networking.NetworkPolicy(NAME, metadata=controller_metadata(namespace), spec=calls_aws(NAME, ingress=[served]), opts=opts)
-    ports = [core.ServicePortArgs(port=443, target_port=_PORT)]
-    spec = core.ServiceSpecArgs(type="ClusterIP", selector=selector(COMPONENT, NAME), ports=ports)
+    ports = [core.ServicePortArgsDict(port=443, target_port=_PORT)]
+    spec = core.ServiceSpecArgsDict(type="ClusterIP", selector=selector(COMPONENT, NAME), ports=ports)
     core.Service(_WEBHOOK, metadata=controller_metadata(namespace, _WEBHOOK), spec=spec, opts=opts)
 
 
 def _deployment(
     cluster: EksCluster, home: EksClusterHandle, account: core.ServiceAccount, secret: core.Secret, ingress_class: str | None
-) -> apps.DeploymentSpecArgs:
-    health = core.HTTPGetActionArgs(path="/healthz", port=_HEALTH)
-    container = core.ContainerArgs(
+) -> apps.DeploymentSpecArgsDict:
+    health = core.HTTPGetActionArgsDict(path="/healthz", port=_HEALTH)
+    container = core.ContainerArgsDict(
         name="controller",
         image=default_image(NAME),
         working_dir="/",
@@ -168,21 +168,21 @@ def _deployment(
             "--enable-waf=false",
             "--enable-wafv2=false",
         ],
-        ports=[core.ContainerPortArgs(name="webhook", container_port=_PORT)],
-        resources=core.ResourceRequirementsArgs(requests={"cpu": "100m", "memory": "200Mi"}, limits={"memory": "500Mi"}),
-        startup_probe=core.ProbeArgs(http_get=health, period_seconds=5, timeout_seconds=10, failure_threshold=24),
-        readiness_probe=core.ProbeArgs(
-            http_get=core.HTTPGetActionArgs(path="/readyz", port=_HEALTH), period_seconds=10, timeout_seconds=10
+        ports=[core.ContainerPortArgsDict(name="webhook", container_port=_PORT)],
+        resources=core.ResourceRequirementsArgsDict(requests={"cpu": "100m", "memory": "200Mi"}, limits={"memory": "500Mi"}),
+        startup_probe=core.ProbeArgsDict(http_get=health, period_seconds=5, timeout_seconds=10, failure_threshold=24),
+        readiness_probe=core.ProbeArgsDict(
+            http_get=core.HTTPGetActionArgsDict(path="/readyz", port=_HEALTH), period_seconds=10, timeout_seconds=10
         ),
-        liveness_probe=core.ProbeArgs(http_get=health, period_seconds=10, timeout_seconds=10, failure_threshold=2),
+        liveness_probe=core.ProbeArgsDict(http_get=health, period_seconds=10, timeout_seconds=10, failure_threshold=2),
         security_context=container_security(),
-        volume_mounts=[token_mount(), core.VolumeMountArgs(name="certificate", mount_path=_CERTIFICATES, read_only=True)],
+        volume_mounts=[token_mount(), core.VolumeMountArgsDict(name="certificate", mount_path=_CERTIFICATES, read_only=True)],
     )
-    certificate = core.SecretVolumeSourceArgs(secret_name=secret.metadata.name, default_mode=0o440)
-    return apps.DeploymentSpecArgs(
+    certificate = core.SecretVolumeSourceArgsDict(secret_name=secret.metadata.name, default_mode=0o440)
+    return apps.DeploymentSpecArgsDict(
         replicas=1,
-        selector=meta.LabelSelectorArgs(match_labels=selector(COMPONENT, NAME)),
+        selector=meta.LabelSelectorArgsDict(match_labels=selector(COMPONENT, NAME)),
         template=controller_pods(
-            NAME, account, container, volumes=[core.VolumeArgs(name="certificate", secret=certificate)], termination_seconds=10
+            NAME, account, container, volumes=[core.VolumeArgsDict(name="certificate", secret=certificate)], termination_seconds=10
         ),
     )

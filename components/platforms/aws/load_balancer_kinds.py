@@ -14,6 +14,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.rbac import v1 as rbac
 
+from components.fields import present
 from components.naming import labels
 from components.platforms.aws.controller_role import COMPONENT
 
@@ -37,26 +38,26 @@ _CLUSTER_RULES = (
 _KINDS = (("TargetGroupBinding", "targetgroupbindings", "Namespaced"), ("IngressClassParams", "ingressclassparams", "Cluster"))
 
 
-def controller_metadata(namespace: pulumi.Input[str] | None = None, name: str = NAME) -> meta.ObjectMetaArgs:
+def controller_metadata(namespace: pulumi.Input[str] | None = None, name: str = NAME) -> meta.ObjectMetaArgsDict:
     """Return the metadata of an object of the controller."""
-    return meta.ObjectMetaArgs(name=name, namespace=namespace, labels=labels(COMPONENT, NAME))
+    return present(meta.ObjectMetaArgsDict(name=name, namespace=namespace, labels=labels(COMPONENT, NAME)))
 
 
 def grant_permissions(account: core.ServiceAccount, namespace: pulumi.Input[str], child: pulumi.ResourceOptions) -> None:
     """Give the service account its rights in the cluster, and the Lease in its namespace."""
-    subject = rbac.SubjectArgs(kind="ServiceAccount", name=account.metadata.name, namespace=namespace)
+    subject = rbac.SubjectArgsDict(kind="ServiceAccount", name=account.metadata.name, namespace=namespace)
     api = "rbac.authorization.k8s.io"
-    rules = [rbac.PolicyRuleArgs(api_groups=[group], resources=kinds, verbs=verbs) for group, kinds, verbs in _CLUSTER_RULES]
+    rules = [rbac.PolicyRuleArgsDict(api_groups=[group], resources=kinds, verbs=verbs) for group, kinds, verbs in _CLUSTER_RULES]
     cluster_role = rbac.ClusterRole(NAME, metadata=controller_metadata(), rules=rules, opts=child)
-    ref = rbac.RoleRefArgs(api_group=api, kind="ClusterRole", name=cluster_role.metadata.name)
+    ref = rbac.RoleRefArgsDict(api_group=api, kind="ClusterRole", name=cluster_role.metadata.name)
     rbac.ClusterRoleBinding(NAME, metadata=controller_metadata(), role_ref=ref, subjects=[subject], opts=child)
     lease = {"api_groups": ["coordination.k8s.io"], "resources": ["leases"]}
     own = [
-        rbac.PolicyRuleArgs(**lease, verbs=["create"]),
-        rbac.PolicyRuleArgs(**lease, resource_names=[f"{NAME}-leader"], verbs=["get", "patch", "update"]),
+        rbac.PolicyRuleArgsDict(**lease, verbs=["create"]),
+        rbac.PolicyRuleArgsDict(**lease, resource_names=[f"{NAME}-leader"], verbs=["get", "patch", "update"]),
     ]
     role = rbac.Role(NAME, metadata=controller_metadata(namespace), rules=own, opts=child)
-    ref = rbac.RoleRefArgs(api_group=api, kind="Role", name=role.metadata.name)
+    ref = rbac.RoleRefArgsDict(api_group=api, kind="Role", name=role.metadata.name)
     rbac.RoleBinding(NAME, metadata=controller_metadata(namespace), role_ref=ref, subjects=[subject], opts=child)
 
 
@@ -68,21 +69,23 @@ def declare_kinds(opts: pulumi.ResourceOptions) -> list[extensions.CustomResourc
 def _kind(kind: str, plural: str, scope: str, *, opts: pulumi.ResourceOptions) -> extensions.CustomResourceDefinition:
     """Declare one of the controller's kinds without validation of its fields."""
     # The typed arguments spell the last key with underscores, which only Pulumi's own provider translates.
-    schema = cast("extensions.JSONSchemaPropsArgs", {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
-    version = extensions.CustomResourceDefinitionVersionArgs(
+    schema = cast("extensions.JSONSchemaPropsArgsDict", {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+    version = extensions.CustomResourceDefinitionVersionArgsDict(
         name="v1beta1",
         served=True,
         storage=True,
-        schema=extensions.CustomResourceValidationArgs(open_apiv3_schema=schema),
-        subresources=extensions.CustomResourceSubresourcesArgs(status={}),
+        schema=extensions.CustomResourceValidationArgsDict(open_apiv3_schema=schema),
+        subresources=extensions.CustomResourceSubresourcesArgsDict(status={}),
     )
     return extensions.CustomResourceDefinition(
         f"{plural}.{_GROUP}",
         metadata=controller_metadata(name=f"{plural}.{_GROUP}"),
-        spec=extensions.CustomResourceDefinitionSpecArgs(
+        spec=extensions.CustomResourceDefinitionSpecArgsDict(
             group=_GROUP,
             scope=scope,
-            names=extensions.CustomResourceDefinitionNamesArgs(kind=kind, plural=plural, singular=kind.lower(), list_kind=f"{kind}List"),
+            names=extensions.CustomResourceDefinitionNamesArgsDict(
+                kind=kind, plural=plural, singular=kind.lower(), list_kind=f"{kind}List"
+            ),
             versions=[version],
         ),
         opts=opts,

@@ -106,14 +106,14 @@ class AutoModeSettings(pulumi.ComponentResource):
         ready: list[pulumi.Resource] = []
         if ingress_class is not None:
             # The Ingress has the settings of its load balancer as annotations, so the class needs no IngressClassParams.
-            spec = networking.IngressClassSpecArgs(controller=AUTO_MODE.ingress_controller)
-            metadata = meta.ObjectMetaArgs(name=ingress_class, labels=labels("cluster", name))
+            spec = networking.IngressClassSpecArgsDict(controller=AUTO_MODE.ingress_controller)
+            metadata = meta.ObjectMetaArgsDict(name=ingress_class, labels=labels("cluster", name))
             ready.append(networking.IngressClass("alb", metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(parent=self)))
         if not node_groups:
             # EKS user guide, "Use Network Policies with EKS Auto Mode", read 2026-11. With node groups the VPC CNI add-on owns this
             # object, so it is kept when this stack stops declaring it.
             kept = pulumi.ResourceOptions(parent=self, retain_on_delete=True)
-            metadata = meta.ObjectMetaArgs(name="amazon-vpc-cni", namespace="kube-system", labels=labels("cluster", name))
+            metadata = meta.ObjectMetaArgsDict(name="amazon-vpc-cni", namespace="kube-system", labels=labels("cluster", name))
             ready.append(
                 core.ConfigMap("network-policies", metadata=metadata, data={"enable-network-policy-controller": "true"}, opts=kept)
             )

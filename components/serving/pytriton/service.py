@@ -70,7 +70,7 @@ def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
         },
         secret_env={KEY_VARIABLE: site.server_key},
         volumes=model_volumes(site.weights),
-        mounts=[*model_mounts(weights, site.weights), core.VolumeMountArgs(name=FILES_VOLUME, mount_path=SCRIPTS, read_only=True)],
+        mounts=[*model_mounts(weights, site.weights), core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=SCRIPTS, read_only=True)],
         files=script_files(spec, site, weights=weights),
     )
 

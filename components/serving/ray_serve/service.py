@@ -17,6 +17,7 @@ from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
 from components.egress import peers, peers_are_known
+from components.fields import manifest
 from components.handles import Endpoint, EndpointProtocol, ModelMount, ObjectStore, SecretRef
 from components.naming import labels, selector
 from components.network import outside, pods, tcp
@@ -70,7 +71,7 @@ class RayServeService(pulumi.ComponentResource):
         self.register_outputs({"host": self.endpoint.host, "port": PORT})
 
 
-def _awaited(name: str, spec: RayServeSpec, site: Site, why: str) -> meta.ObjectMetaArgs:
+def _awaited(name: str, spec: RayServeSpec, site: Site, why: str) -> meta.ObjectMetaArgsDict:
     """Metadata that has both engines wait until a worker of the newest cluster serves; without workers that never comes."""
     # KubeRay stays Ready by the old cluster while a new one starts (seen with v1.7.0), so Ready alone is told before anything is rolled out.
     waits = json.dumps(["condition=Ready", "condition=UpgradeInProgress=False"])
@@ -79,7 +80,7 @@ def _awaited(name: str, spec: RayServeSpec, site: Site, why: str) -> meta.Object
     # The list of worker groups has one owner, and KubeRay (v1.7.0), which writes its defaults into it, and Kueue (v0.19), which writes into
     # its pods, both were seen to become it: without this no later change of ours is taken.
     annotations = {**awaited, "pulumi.com/patchForce": "true", UPGRADE_ANNOTATION: why}
-    return meta.ObjectMetaArgs(name=name, namespace=site.namespace, labels=carried, annotations=annotations)
+    return meta.ObjectMetaArgsDict(name=name, namespace=site.namespace, labels=carried, annotations=annotations)
 
 
 def serve(name: str, spec: RayServeSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
@@ -138,14 +139,14 @@ def _cluster(
         "minReplicas": spec.min_replicas,
         "maxReplicas": spec.most_workers,
         "rayStartParams": {"resources": f'"{{\\"HPU\\": {spec.accelerators_per_pod}}}"'} if card == "HPU" else {},
-        "template": worker_pod(name, spec, site, weights, service_account),
+        "template": manifest(worker_pod(name, spec, site, weights, service_account)),
     }
     cluster: dict[str, Any] = {
         "rayVersion": spec.ray_version,
         "headGroupSpec": {
             # Nothing to give away, so that no replica of a deployment lands on the head.
             "rayStartParams": {"dashboard-host": "0.0.0.0", "num-cpus": "0", "num-gpus": "0"},  # noqa: S104 - the pod's own address; a NetworkPolicy stands before it
-            "template": head_pod(name, spec, site, weights, service_account),
+            "template": manifest(head_pod(name, spec, site, weights, service_account)),
         },
         "workerGroupSpecs": [workers],
     }
@@ -165,10 +166,12 @@ def _cluster(
     return cluster
 
 
-def _budget(name: str, spec: RayServeSpec) -> policy.PodDisruptionBudgetSpecArgs:
+def _budget(name: str, spec: RayServeSpec) -> policy.PodDisruptionBudgetSpecArgsDict:
     """One worker at a time may be evicted. A RayCluster has no scale subresource to count from, so Kubernetes wants the number that stays."""
     workers = {**selector(workload.COMPONENT, name), "ray.io/node-type": "worker"}
-    return policy.PodDisruptionBudgetSpecArgs(min_available=spec.min_replicas - 1, selector=meta.LabelSelectorArgs(match_labels=workers))
+    return policy.PodDisruptionBudgetSpecArgsDict(
+        min_available=spec.min_replicas - 1, selector=meta.LabelSelectorArgsDict(match_labels=workers)
+    )
 
 
 def _open_egress(spec: RayServeSpec) -> Iterator[str]:
@@ -182,13 +185,15 @@ def _open_egress(spec: RayServeSpec) -> Iterator[str]:
             yield f"{reach} port {port}, because a NetworkPolicy cannot match the host name {host} of Redis"
 
 
-def _edges(name: str, spec: RayServeSpec, site: Site) -> networking.NetworkPolicySpecArgs:
+def _edges(name: str, spec: RayServeSpec, site: Site) -> networking.NetworkPolicySpecArgsDict:
     """The gateway may ask, the operator may deploy, and the cluster's own pods talk on ports that Ray picks."""
     own = selector(workload.COMPONENT, name)
-    anywhere = meta.LabelSelectorArgs()
-    operator = networking.NetworkPolicyPeerArgs(namespace_selector=anywhere, pod_selector=meta.LabelSelectorArgs(match_labels=_OPERATOR))
-    inward, outward = networking.NetworkPolicyIngressRuleArgs, networking.NetworkPolicyEgressRuleArgs
-    picked = [networking.NetworkPolicyPortArgs(port=1024, end_port=65_535, protocol="TCP")]
+    anywhere = meta.LabelSelectorArgsDict()
+    operator = networking.NetworkPolicyPeerArgsDict(
+        namespace_selector=anywhere, pod_selector=meta.LabelSelectorArgsDict(match_labels=_OPERATOR)
+    )
+    inward, outward = networking.NetworkPolicyIngressRuleArgsDict, networking.NetworkPolicyEgressRuleArgsDict
+    picked = [networking.NetworkPolicyPortArgsDict(port=1024, end_port=65_535, protocol="TCP")]
     egress = [outward(to=[pods(own)], ports=picked)]
     if spec.gcs_fault_tolerance is not None:
         host, _, port = spec.gcs_fault_tolerance.redis_address.rpartition(":")

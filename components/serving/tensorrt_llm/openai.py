@@ -33,7 +33,10 @@ def server(name: str, spec: TensorrtLlmSpec, weights: ModelMount | None, *, imag
         env=environment(spec),
         secret_env={},
         volumes=model_volumes(weights),
-        mounts=[*model_mounts(f"{MODELS}/{name}", weights), core.VolumeMountArgs(name=FILES_VOLUME, mount_path=SETTINGS, read_only=True)],
+        mounts=[
+            *model_mounts(f"{MODELS}/{name}", weights),
+            core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=SETTINGS, read_only=True),
+        ],
         files={_FILE: settings(spec)},
     )
 

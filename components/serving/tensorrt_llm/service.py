@@ -82,10 +82,10 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
     weights, built = f"{MODELS}/{name}", f"{ENGINES}/{name}" if spec.engine_dir is None else artifact_path(spec.engine_dir)
     mounts = [*model_mounts(weights, site.weights), *(repository_mount(model) for model in models(spec, weights=weights, engines=built))]
     if spec.has_ranks:
-        mounts.append(core.VolumeMountArgs(name=FILES_VOLUME, mount_path=_LAUNCH, sub_path=LAUNCH, read_only=True))
+        mounts.append(core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=_LAUNCH, sub_path=LAUNCH, read_only=True))
     gates = []
     if engines is not None:
-        mounts.append(core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True))
+        mounts.append(core.VolumeMountArgsDict(name=MODEL_VOLUME, mount_path=built, sub_path=engines.directory, read_only=True))
         gates.append(_verified(engines, mounts[-1]))
     program, *arguments = command(spec, key=f"$({KEY_VARIABLE})")
     return workload.Server(
@@ -136,7 +136,7 @@ def _follower_args(spec: TensorrtLlmSpec, *, repository: str) -> list[str]:
     ]
 
 
-def _verified(engines: Engines, mount: core.VolumeMountArgs) -> core.ContainerArgs:
-    file = f"{mount.mount_path}/{READY}"
+def _verified(engines: Engines, mount: core.VolumeMountArgsDict) -> core.ContainerArgsDict:
+    file = f"{mount['mount_path']}/{READY}"
     advice = f"{file} is missing: the engines are not built; look at the Job {engines.name}-engines, or raise build.round and run up again"
     return gate("built", ["sh", "-c", f"test -s '{file}' || {{ echo '{advice}' >&2; exit 1; }}"], mount, engines.preheat)

@@ -123,7 +123,7 @@ def _image(spec: TritonSpec, site: Site) -> str:
     return image if spec.image is not None else in_build(image, spec.build)
 
 
-def _mounts(spec: TritonSpec, weights: ModelMount | None, path: str) -> list[core.VolumeMountArgs]:
+def _mounts(spec: TritonSpec, weights: ModelMount | None, path: str) -> list[core.VolumeMountArgsDict]:
     """The weights, or the existing repository, and a mount for each model that the stack file describes.
 
     A model in a file gets its directory of the weights as its version, and its configuration as a single file next to it.
@@ -137,15 +137,15 @@ def _mounts(spec: TritonSpec, weights: ModelMount | None, path: str) -> list[cor
             mounts.append(repository_mount(name))
             continue
         config = f"{name}/config.pbtxt"
-        mounts.append(core.VolumeMountArgs(name=FILES_VOLUME, mount_path=f"{REPOSITORY}/{config}", sub_path=config, read_only=True))
+        mounts.append(core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=f"{REPOSITORY}/{config}", sub_path=config, read_only=True))
         directory = replace(weights, sub_path="/".join(filter(None, (weights.sub_path, file.rpartition("/")[0]))))
         mounts += model_mounts(f"{REPOSITORY}/{name}/{model.version}", directory)
     return mounts
 
 
-def repository_mount(model: str) -> core.VolumeMountArgs:
+def repository_mount(model: str) -> core.VolumeMountArgsDict:
     """Mounts one model's directory of the ConfigMap, and nothing beside it."""
-    return core.VolumeMountArgs(name=FILES_VOLUME, mount_path=f"{REPOSITORY}/{model}", sub_path=model, read_only=True)
+    return core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=f"{REPOSITORY}/{model}", sub_path=model, read_only=True)
 
 
 def _environment(spec: TritonSpec, site: Site) -> dict[str, str]:

@@ -49,10 +49,8 @@ def with_recipes(server: workload.Server, spec: VllmSpec, weights: ModelMount | 
     )
 
 
-def _sidecar(image: str | None, user: int, folder: str) -> core.ContainerArgs:
-    security = workload.container_security(read_only_root=True)
-    security.run_as_user = security.run_as_group = user
-    return core.ContainerArgs(
+def _sidecar(image: str | None, user: int, folder: str) -> core.ContainerArgsDict:
+    return core.ContainerArgsDict(
         name="recipes",
         image=image or default_image("preheat"),
         command=["python3", f"{_PROGRAM}/{_FILE}"],
@@ -60,16 +58,16 @@ def _sidecar(image: str | None, user: int, folder: str) -> core.ContainerArgs:
         working_dir="/",
         # An init container that always restarts runs next to the server, which starts after this one's probe and ends before it.
         restart_policy="Always",
-        startup_probe=core.ProbeArgs(
-            exec_=core.ExecActionArgs(command=["test", "-f", f"{workload.CACHE}/{RESTORED}"]), period_seconds=2, failure_threshold=900
+        startup_probe=core.ProbeArgsDict(
+            exec_=core.ExecActionArgsDict(command=["test", "-f", f"{workload.CACHE}/{RESTORED}"]), period_seconds=2, failure_threshold=900
         ),
-        env=[*no_devices(), *(core.EnvVarArgs(name=name, value=value) for name, value in _ENVIRONMENT.items())],
-        resources=core.ResourceRequirementsArgs(requests=SIDECAR, limits={"memory": SIDECAR["memory"]}),
-        security_context=security,
+        env=[*no_devices(), *(core.EnvVarArgsDict(name=name, value=value) for name, value in _ENVIRONMENT.items())],
+        resources=core.ResourceRequirementsArgsDict(requests=SIDECAR, limits={"memory": SIDECAR["memory"]}),
+        security_context={**workload.container_security(read_only_root=True), "run_as_user": user, "run_as_group": user},
         volume_mounts=[
-            core.VolumeMountArgs(name="cache", mount_path=workload.CACHE),
-            core.VolumeMountArgs(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory
-            core.VolumeMountArgs(name=FILES_VOLUME, mount_path=_PROGRAM, read_only=True),
-            core.VolumeMountArgs(name=MODEL_VOLUME, mount_path=_KEPT, sub_path=folder),
+            core.VolumeMountArgsDict(name="cache", mount_path=workload.CACHE),
+            core.VolumeMountArgsDict(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory
+            core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=_PROGRAM, read_only=True),
+            core.VolumeMountArgsDict(name=MODEL_VOLUME, mount_path=_KEPT, sub_path=folder),
         ],
     )

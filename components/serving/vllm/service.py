@@ -64,13 +64,13 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
     return made if isinstance(weights, ObjectStore) else recipes.with_recipes(made, spec, weights)
 
 
-def _volumes(weights: ModelMount | ObjectStore | None) -> list[core.VolumeArgs]:
+def _volumes(weights: ModelMount | ObjectStore | None) -> list[core.VolumeArgsDict]:
     if isinstance(weights, ObjectStore):
         return [] if weights.ca is None else [ca_volume(weights.ca)]
     return model_volumes(weights)
 
 
-def _mounts(name: str, weights: ModelMount | ObjectStore | None) -> list[core.VolumeMountArgs]:
+def _mounts(name: str, weights: ModelMount | ObjectStore | None) -> list[core.VolumeMountArgsDict]:
     if isinstance(weights, ObjectStore):
         return [] if weights.ca is None else [ca_mount()]
     return model_mounts(f"{MODELS}/{name}", weights)
