@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import Annotated
 
-import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
-from cli.arguments import Context, Stack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.table import Table
-
-    from operations.benchmark import Measurement
+from cli.arguments import Context, Stack, json_option
+from cli.screen import results, say, show, show_json
+from components.benchmark.payload.compare import COLUMNS
+from operations.benchmark import Measurement, read_benchmark
+from operations.workspace import open_workspace
 
 _BAR = 40
 
@@ -22,46 +20,37 @@ _BAR = 40
 def command(
     stack: Stack,
     context: Context = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print job, state, failures and measurements as JSON; latencies in milliseconds.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print job, state, failures and measurements as JSON; latencies in milliseconds.")] = False,
 ) -> None:
     """Show the result of the benchmark of STACK; exit code 3 while it runs, 1 if a measurement failed."""
-    from cli.screen import results, say
-    from operations.benchmark import read_benchmark
-    from operations.workspace import open_workspace
-
     result = read_benchmark(open_workspace(stack), context=context)
     if as_json:
-        print(json.dumps(result.document(), indent=2))
+        show_json(result.document())
     elif result.measurements:
-        console = results()
-        console.print(_table(result.measurements))
+        results().print(_table(result.measurements))
         for line in (
             *chart("tokens/s, more is better", result.measurements, lambda each: each.tokens_per_second),
             *chart("time to first token p50 in ms, less is better", result.measurements, lambda each: each.ttft["p50"]),
         ):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            show(line)
     for failure in result.failures:
         say(f"failed: {failure}")
     result.check()
 
 
 def _table(rows: tuple[Measurement, ...]) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from components.benchmark.payload.compare import COLUMNS
-
     table = Table(box=SIMPLE_HEAD, pad_edge=False, caption="TTFT: time to first token, ITL: inter-token latency, both in ms")
     latencies = [f"{name} {percentile}" for name in ("TTFT", "ITL") for percentile in rows[0].ttft]
     for index, column in enumerate((*COLUMNS, *latencies)):
         table.add_column(column, justify="right" if index else "left", overflow="fold", no_wrap=not index)
     for row in rows:
-        numbers = (row.tokens_per_second, *row.ttft.values(), *row.itl.values())
         counts = (row.prompt_tokens, row.concurrency, row.requests, row.errors)
-        table.add_row(row.model, *map(str, counts), *("-" if number is None else f"{number:.1f}" for number in numbers))
+        table.add_row(row.model, *map(str, counts), *map(_number, (row.tokens_per_second, *row.ttft.values(), *row.itl.values())))
     return table
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
 
 
 def chart(title: str, rows: tuple[Measurement, ...], value: Callable[[Measurement], float | None]) -> list[str]:
@@ -77,5 +66,5 @@ def chart(title: str, rows: tuple[Measurement, ...], value: Callable[[Measuremen
         for row, number in zip(rows, values, strict=True):
             if (row.prompt_tokens, row.concurrency) == load:
                 bar = "" if number is None else "█" * max(1, round(_BAR * number / top))
-                lines.append(f"    {row.model:<{width}}  {bar:<{_BAR}} {'-' if number is None else f'{number:.1f}'}")
+                lines.append(f"    {row.model:<{width}}  {bar:<{_BAR}} {_number(number)}")
     return lines

@@ -7,30 +7,28 @@ from typing import Annotated
 
 import typer
 
+from cli.arguments import Gateway, MaxTokens, Model, Protocol, Route, StackOption
+from operations.client import grpc_connection, http_connection
+from operations.client.target import caller, check_reachable, target
+from operations.contract import contract_of
+from operations.workspace import open_workspace
+
 
 def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command off its parameters
-    model: Annotated[str, typer.Argument(help="Name of a model of the stack.")],
+    model: Model,
     prompt: Annotated[str, typer.Argument(help="The prompt; - reads standard input.")],
-    stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
-    protocol: Annotated[str | None, typer.Option(help="By default the best that the model speaks.")] = None,
+    stack: StackOption,
+    protocol: Protocol = None,
     consumer: Annotated[
         str | None,
         typer.Option(help="The consumer whose key is used; by default $INFERPLAN_API_KEY, else the model's first consumer."),
     ] = None,
-    gateway: Annotated[str | None, typer.Option(help="URL of another gateway, for example a forwarded port.")] = None,
-    path: Annotated[str | None, typer.Option(help="Path of a Ray Serve application.")] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of the answer.")] = 256,
+    gateway: Gateway = None,
+    path: Route = None,
+    max_tokens: MaxTokens = 256,
     timeout: Annotated[float, typer.Option(min=1, help="Read timeout in seconds.")] = 300,
 ) -> None:
     """Send PROMPT to MODEL through the gateway of a stack and print the answer as it arrives."""
-    from operations.client import grpc_connection, http_connection
-    from operations.client.target import caller, check_reachable, target
-    from operations.contract import contract_of
-    from operations.errors import RequestError
-    from operations.workspace import open_workspace
-
-    if not stack:
-        raise RequestError(f"--stack is missing. Name one: inferplan call {model} PROMPT --stack NAME")
     workspace = open_workspace(stack)
     aim = target(contract_of(workspace.settings), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
     check_reachable(workspace, gateway)

@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+from operations.errors import RequestError
+from operations.project import project_root
+from operations.revisions import changed_stacks
+
 
 def command(
     base: Annotated[str, typer.Argument(help="The commit before the change.")] = "",
@@ -15,10 +19,6 @@ def command(
     real: Annotated[bool, typer.Option("--real", help="Leave out stacks of the simulated cluster.")] = False,
 ) -> None:
     """Print the names of the stacks that the change from BASE to HEAD can touch, as JSON."""
-    from operations.errors import RequestError
-    from operations.project import project_root
-    from operations.revisions import changed_stacks
-
     if not every and not base:
         raise RequestError("BASE is missing. Give the commit before the change, or --all")
     typer.echo(json.dumps(changed_stacks(project_root(), base, head, every=every, real=real)))

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from policies.engine.report import Report
+from cli.arguments import named_or_all
+from cli.screen import note
+from cli.violations import render
+from operations.errors import RequestError
+from operations.files import write
+from operations.notes import egress_notes
+from operations.policy_check import judge
+from operations.workspace import open_workspace
+from policies.engine.registry import all_rules
+from policies.engine.report import Report
+from policies.pages import listing, page
 
 
 class Format(enum.StrEnum):
-    """The format of the output."""
-
     TABLE = "table"
     SARIF = "sarif"
     JUNIT = "junit"
@@ -27,13 +35,10 @@ def command(
     output: Annotated[Path | None, typer.Option(help="Write the output to a file.")] = None,
 ) -> None:
     """Check plans against the policy pack; exit code 1 if a stack is blocked."""
-    from cli.violations import render
-    from operations.files import write
-
     if explain is not None:
         print(_explanation(explain), end="")
         return
-    reports = [_check(name) for name in _names(stacks)]
+    reports = [_check(name) for name in named_or_all(stacks)]
     text = render(reports, format_.value)
     if output is None:
         print(text, end="")
@@ -43,22 +48,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _names(stacks: list[str] | None) -> list[str]:
-    from operations.errors import RequestError
-    from operations.project import project_root, stack_files
-
-    names = stacks or list(stack_files(project_root()))
-    if not names:
-        raise RequestError("This project has no stack to check. Create stacks/Pulumi.<name>.yaml.")
-    return names
-
-
 def _check(stack: str) -> Report:
-    from cli.screen import note
-    from operations.notes import egress_notes
-    from operations.policy_check import judge
-    from operations.workspace import open_workspace
-
     workspace = open_workspace(stack)
     if workspace.secrets.placeholders:
         note([f"{workspace.stack} is checked with placeholders for its secrets: {workspace.secrets.reason}"])
@@ -67,18 +57,11 @@ def _check(stack: str) -> Report:
 
 
 def _explanation(rule: str) -> str:
-    import difflib
-
-    from operations.errors import RequestError
-    from policies.engine.registry import all_rules
-    from policies.pages import listing, page
-
     rules = all_rules()
     if rule == "all":
         return listing(rules.values())
     if rule not in rules:
         near = ", ".join(difflib.get_close_matches(rule, rules, n=3))
-        raise RequestError(
-            f"Unknown rule {rule!r}. {f'Did you mean {near}?' if near else 'To list the rules, run inferplan check --explain all.'}"
-        )
+        remedy = f"Did you mean {near}?" if near else "To list the rules, run inferplan check --explain all."
+        raise RequestError(f"Unknown rule {rule!r}. {remedy}")
     return page(rules[rule])

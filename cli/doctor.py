@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from cli.arguments import Context, Stack
-
-if TYPE_CHECKING:
-    from operations.doctor.findings import Finding
+from cli.arguments import Context, Stack, json_option
+from cli.screen import results, show, show_json, table
+from operations.doctor import examination
+from operations.doctor.findings import Finding, Severity
+from operations.workspace import open_workspace
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red", "unknown": "cyan"}
 
@@ -21,20 +23,14 @@ def command(
     stack: Stack,
     context: Context = None,
     policy: Annotated[bool, typer.Option("--policy", help="Print the IAM policy that STACK needs, and ask nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+    as_json: Annotated[bool, json_option("Print one JSON document instead of a table.")] = False,
 ) -> None:
     """Ask the AWS account and the cluster whether they have what STACK needs; changes nothing. Exit code 1 if something is missing."""
-    from cli.screen import show_json
-    from operations.doctor.examination import examine
-    from operations.doctor.examination import policy as policy_of
-    from operations.doctor.findings import Severity
-    from operations.workspace import open_workspace
-
     workspace = open_workspace(stack)
     if policy:
-        sys.stdout.write(policy_of(workspace))
+        sys.stdout.write(examination.policy(workspace))
         return
-    findings = examine(workspace, context)
+    findings = examination.examine(workspace, context)
     if as_json:
         rows = [{"check": each.check, "result": each.severity, "message": each.message, "remedy": each.remedy} for each in findings]
         show_json({"version": 1, "stack": workspace.stack, "findings": rows})
@@ -45,14 +41,8 @@ def command(
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    from rich.text import Text
-
-    from cli.screen import results, show, table
-
-    rows = table("checks", "check", "result", "finding")
-    for each in findings:
-        rows.add_row(each.check, Text(each.severity, style=_COLOURS[each.severity]), Text(each.message))
-    results().print(rows)
+    rows = [(each.check, Text(each.severity, style=_COLOURS[each.severity]), each.message) for each in findings]
+    results().print(table("checks", "check", "result", "finding", rows=rows))
     # Below the table, because a command that a table folds cannot be pasted.
     for each in findings:
         if each.remedy:

@@ -6,8 +6,12 @@ from typing import Annotated
 
 import typer
 
-from cli.arguments import EngineName, Refresh, Stack, Targets, Yes
+from cli.arguments import EngineName, Refresh, Stack, Targets, Yes, json_option
+from cli.progress import ProgressView
+from cli.screen import say, show_json
+from operations.down import destroy, empty_cluster, existing_stack
 from operations.update import Engine, UpdateOptions
+from rehearsal.cluster import delete, status
 
 
 def command(
@@ -18,14 +22,10 @@ def command(
     refresh: Refresh = None,
     target: Targets = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print stack, deleted (objects; null if Pulumi removed them) and clusterRemoved as JSON.")
+        bool, json_option("Print stack, deleted (objects; null if Pulumi removed them) and clusterRemoved as JSON.")
     ] = False,
 ) -> None:
     """Remove what `inferplan up STACK` created."""
-    from cli.screen import say, show_json
-    from operations.down import destroy, existing_stack
-    from rehearsal.cluster import delete, status
-
     existing = existing_stack(stack)
     absent = status(existing.name).state == "absent"
     engine = engine.resolved()
@@ -49,11 +49,7 @@ def command(
 
 
 def _empty(name: str) -> int:
-    from cli.progress import ProgressView
-    from cli.screen import progress, say
-    from operations.down import empty_cluster
-
-    with ProgressView(progress()) as view:
+    with ProgressView() as view:
         outcome = empty_cluster(name, listener=view.resource, step=view.step)
     say(f"{len(outcome.deleted)} objects deleted in {outcome.seconds:.1f} s")
     return len(outcome.deleted)

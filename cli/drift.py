@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from contextlib import AbstractContextManager
+from typing import Annotated
 
-import typer
+from cli.arguments import Context, Stack, json_option
+from cli.screen import show, show_json
+from operations.drift.cluster import ComparedCluster, behind_kubectl, simulated
+from operations.drift.drift import drift
+from operations.drift.text import Words, document, lines
+from operations.errors import OperationError, UnsettledError
+from operations.kubectl import Kubectl
+from operations.update import created_cluster
+from operations.workspace import Workspace, open_workspace
+from rehearsal.cluster import start, status
 
-from cli.arguments import Context, Stack
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from operations.drift.cluster import ComparedCluster
-    from operations.workspace import Workspace
-
-
-def command(
-    stack: Stack,
-    context: Context = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
-) -> None:
+def command(stack: Stack, context: Context = None, as_json: Annotated[bool, json_option()] = False) -> None:
     """Compare the live objects of STACK with what its file declares; exit code 3 if they differ. It changes nothing."""
-    from cli.screen import show, show_json
-    from operations.drift.drift import drift
-    from operations.drift.text import Words, document, lines
-    from operations.errors import OperationError, UnsettledError
-    from operations.workspace import open_workspace
-
     workspace = open_workspace(stack)
     recording = workspace.record()
     with _cluster(workspace, context) as cluster:
@@ -47,12 +39,6 @@ def command(
 
 def _cluster(workspace: Workspace, context: str | None) -> AbstractContextManager[ComparedCluster]:
     """The cluster of `context`, else a running simulated cluster, else the cluster of the stack file."""
-    from operations.drift.cluster import behind_kubectl, simulated
-    from operations.errors import UnsettledError
-    from operations.kubectl import Kubectl
-    from operations.update import created_cluster
-    from rehearsal.cluster import start, status
-
     name = context or workspace.context
     if context is None and status(workspace.stack).state == "running":
         return simulated(start(workspace.stack))

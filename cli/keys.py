@@ -7,18 +7,20 @@ applies it.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from operations.keys import ApiKey
-    from operations.workspace import Workspace
+from cli.arguments import StackOption, json_option
+from cli.screen import show_json
+from operations import keys
+from operations.errors import RequestError, UnsettledError
+from operations.key_versions import add_version, grace_seconds, retire_version
+from operations.workspace import Workspace, open_workspace
+from stackfile.errors import unknown
 
 
 class Action(StrEnum):
-    """The actions on the keys of a consumer."""
-
     SHOW = "show"
     ADD = "add"
     RETIRE = "retire"
@@ -27,25 +29,18 @@ class Action(StrEnum):
 def command(
     action: Annotated[Action, typer.Argument(help="show prints the valid keys; add makes the next version valid; retire ends one.")],
     consumer: Annotated[str, typer.Argument(help="Name of a consumer of the stack.")],
+    stack: StackOption,
     version: Annotated[int | None, typer.Argument(help="The version to retire.", metavar="[VERSION]")] = None,
-    stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
     value: Annotated[bool, typer.Option("--value", help="With show: print only the newest valid key.")] = False,
     as_json: Annotated[
         bool,
-        typer.Option(
-            "--json",
-            help="Print JSON: version, lastDay, expired and key (null if imported) of each key; with add and retire the valid versions.",
+        json_option(
+            "Print JSON: version, lastDay, expired and key (null if imported) of each key; with add and retire the valid versions."
         ),
     ] = False,
 ) -> None:
     """Show the keys of CONSUMER, or change in the stack file which versions are valid and print what the next up will do."""
-    from operations.errors import RequestError
-    from operations.workspace import open_workspace
-    from stackfile.errors import unknown
-
     again = f"inferplan keys {action} {consumer}"
-    if not stack:
-        raise RequestError(f"--stack is missing. Name one: {again}{'' if version is None else f' {version}'} --stack NAME")
     if (action is Action.RETIRE) != (version is not None):
         remedy = f"Name the version: {again} VERSION --stack {stack}" if version is None else f"Leave {version} out: only retire takes one"
         raise RequestError(f"keys {action} {'needs a version' if version is None else 'takes no version'}. {remedy}")
@@ -66,39 +61,31 @@ def command(
 
 
 def _show(workspace: Workspace, consumer: str, *, only_value: bool, as_json: bool) -> None:
-    from cli.screen import show_json
-    from operations.errors import UnsettledError
-    from operations.keys import api_keys
-
-    keys = list(api_keys(workspace, consumer))
+    versions = list(keys.api_keys(workspace, consumer))
     if only_value:
-        newest = next((each.key for each in keys if each.key and not each.expired), None)
+        newest = next((each.key for each in versions if each.key and not each.expired), None)
         if newest is None:
             remedy = f"Add one: inferplan keys add {consumer} --stack {workspace.typed}"
             raise UnsettledError(f"{consumer} has no valid key that can be shown: its keys are expired or imported. {remedy}")
         print(newest)
         return
     if as_json:
-        show_json([{"version": each.version, "lastDay": each.last_day, "expired": each.expired, "key": each.key} for each in keys])
+        show_json([{"version": each.version, "lastDay": each.last_day, "expired": each.expired, "key": each.key} for each in versions])
         return
-    for each in keys:
+    for each in versions:
         # The key comes last and the line is not folded, so that it can be cut out by column.
         print(f"{each.version}\t{_validity(each)}\t{each.key or '(imported, not shown)'}")
 
 
-def _validity(key: ApiKey) -> str:
+def _validity(key: keys.ApiKey) -> str:
     if key.last_day is None:
         return "valid"
     return f"expired {key.last_day}" if key.expired else f"valid to {key.last_day}"
 
 
 def _add(workspace: Workspace, consumer: str, *, as_json: bool) -> None:
-    from cli.screen import show_json
-    from operations.key_versions import add_version
-    from operations.keys import today
-
     valid = workspace.settings.consumers[consumer].keys
-    version = add_version(workspace.file, workspace.settings, consumer, today())
+    version = add_version(workspace.file, workspace.settings, consumer, keys.today())
     if as_json:
         show_json({"file": workspace.file.shown_path, "consumer": consumer, "versions": [version, *sorted(valid, reverse=True)]})
         return
@@ -112,9 +99,6 @@ def _add(workspace: Workspace, consumer: str, *, as_json: bool) -> None:
 
 
 def _retire(workspace: Workspace, consumer: str, version: int, *, as_json: bool) -> None:
-    from cli.screen import show_json
-    from operations.key_versions import retire_version
-
     retire_version(workspace.file, workspace.settings, consumer, version)
     left = sorted((each for each in workspace.settings.consumers[consumer].keys if each != version), reverse=True)
     if as_json:
@@ -133,11 +117,9 @@ def _change(workspace: Workspace) -> str:
 
 
 def _end(workspace: Workspace) -> str:
-    from operations.key_versions import grace_seconds
-
     seconds = grace_seconds(workspace.settings)
     return "the key is rejected from then on" if seconds is None else f"old gateway pods accept the key for up to {seconds} s longer"
 
 
 def _listed(versions: list[int]) -> str:
-    return ", ".join(str(each) for each in sorted(versions, reverse=True))
+    return ", ".join(map(str, sorted(versions, reverse=True)))

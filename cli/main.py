@@ -131,12 +131,15 @@ def run(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:  # noqa: BLE001 - the guard: whatever happens, a person reads a sentence
         sys.exit(_explain(error))
     if code == INTERRUPTED:
-        _print(f"inferplan: interrupted; what was done stays. To continue, run: {shlex.join(['inferplan', *line])}")
+        from cli.screen import say
+
+        say(f"inferplan: interrupted; what was done stays. To continue, run: {shlex.join(['inferplan', *line])}")
     sys.exit(code if line else BAD_INPUT)
 
 
 def _explain(error: Exception) -> int:
     """Print what happened, in a line or a list of lines, and return the exit code."""
+    from cli.screen import say
     from operations.errors import OperationError, RequestError, UnsettledError
     from rehearsal.errors import RehearsalError
     from stackfile.errors import InvalidStack
@@ -144,19 +147,19 @@ def _explain(error: Exception) -> int:
     codes = {RequestError: BAD_INPUT, UnsettledError: UNSETTLED, OperationError: FAILED, RehearsalError: FAILED}
     match error:
         case typer.TyperException():
-            _print(f"inferplan: {_usage(error)}")
+            say(f"inferplan: {_usage(error)}")
             return BAD_INPUT
         case OperationError() | RehearsalError():
-            _print(f"inferplan: {error}")
+            say(f"inferplan: {error}")
             return next(code for kind, code in codes.items() if isinstance(error, kind))
         case InvalidStack():
-            _print(str(error))
+            say(str(error))
             return BAD_INPUT
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            _print(f"inferplan: no space left for {error.filename or 'the output'}. Free space and run it again")
+            say(f"inferplan: no space left for {error.filename or 'the output'}. Free space and run it again")
         case _:
             problem = " ".join(f"{type(error).__name__}: {error}".split())
-            _print(f"inferplan: unexpected {problem[:300]}. This is a defect of inferplan, {_keep_trace(error)}")
+            say(f"inferplan: unexpected {problem[:300]}. This is a defect of inferplan, {_keep_trace(error)}")
     return FAILED
 
 
@@ -182,12 +185,6 @@ def _stacks(error: typer.TyperException) -> str:
     except OperationError:
         return ""
     return f", one of {', '.join(names)}" if names else ""
-
-
-def _print(message: str) -> None:
-    from cli.screen import say
-
-    say(message)
 
 
 def _keep_trace(error: Exception) -> str:

@@ -5,13 +5,20 @@ It needs no Pulumi CLI, overwrites nothing, and prints neither passphrase nor se
 
 from __future__ import annotations
 
+import getpass
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from operations.new_stack import Draft, NewStack
+from cli.arguments import json_option
+from cli.screen import show_json
+from operations.errors import RequestError
+from operations.new_stack import Draft, NewStack, draft_stack
+from operations.project import stack_name
+from rehearsal.cluster.record import cluster_directory
+from rehearsal.errors import ClusterError
+from rehearsal.secrets import EXAMPLE_PASSPHRASE, passphrase_of
 
 _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"
 
@@ -19,12 +26,9 @@ _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"
 def command(
     name: Annotated[str, typer.Argument(metavar="STACK", help="Name of the new stack.")],
     source: Annotated[str, typer.Option("--from", help="The stack to copy: its name, or the path of a YAML file.")] = "local",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the written files and the copied secrets as JSON.")] = False,
+    as_json: Annotated[bool, json_option("Print the written files and the copied secrets as JSON.")] = False,
 ) -> None:
     """Write stacks/Pulumi.STACK.yaml from another stack, with its own encryptionsalt and apiKeySeed."""
-    from cli.screen import show_json
-    from operations.new_stack import draft_stack
-
     draft = draft_stack(name, source)
     passphrase, typed = _passphrase(name)
     new = draft.write(passphrase)
@@ -36,9 +40,6 @@ def command(
 
 def _passphrase(stack: str) -> tuple[str, bool]:
     """The passphrase for `stack`, and True if the user typed it just now. Raises RequestError for an empty or a public one."""
-    from operations.errors import RequestError
-    from rehearsal.secrets import EXAMPLE_PASSPHRASE, passphrase_of
-
     configured = passphrase_of()
     passphrase, source = configured if configured is not None else (_ask(stack), "the typed text")
     remedy = "Repeat the command" if configured is None else f"Set another one, or unset {_VARIABLE} and {_VARIABLE}_FILE to type one"
@@ -50,18 +51,14 @@ def _passphrase(stack: str) -> tuple[str, bool]:
 
 
 def _ask(stack: str) -> str:
-    from getpass import getpass
-
-    from operations.errors import RequestError
-
     if not sys.stdin.isatty():
         raise RequestError(
             f"{stack} needs a passphrase, and there is no terminal to type it on. "
             f"Set {_VARIABLE}, or {_VARIABLE}_FILE to the path of a file that contains it"
         )
     try:
-        first = getpass(f"passphrase for {stack}, which encrypts its secrets: ")
-        again = getpass("the same passphrase again: ") if first else ""
+        first = getpass.getpass(f"passphrase for {stack}, which encrypts its secrets: ")
+        again = getpass.getpass("the same passphrase again: ") if first else ""
     except EOFError:
         raise RequestError("no passphrase was typed and nothing was written. Repeat the command") from None
     if first != again:
@@ -70,8 +67,6 @@ def _ask(stack: str) -> str:
 
 
 def _print(draft: Draft, new: NewStack, *, typed: bool) -> None:
-    from operations.project import stack_name
-
     stack, source = draft.name, stack_name(draft.source.path)
     print(f"{new.files[0]}: a copy of {source} with its own encryptionsalt and apiKeySeed, encrypted with your passphrase")
     for rules in new.files[1:]:
@@ -102,9 +97,6 @@ def _print(draft: Draft, new: NewStack, *, typed: bool) -> None:
 
 def _unfit_for_rehearsal(stack: str) -> str:
     """The reason why no simulated cluster can have the name, "" if one can."""
-    from rehearsal.cluster.record import cluster_directory
-    from rehearsal.errors import ClusterError
-
     try:
         cluster_directory(stack)
     except ClusterError as error:

@@ -23,9 +23,13 @@ _WORDS = {
 
 def show(plan: Plan, console: Console, *, everything: bool = False) -> None:
     """Print `plan`, without unchanged resources unless `everything` is set."""
-    top = [step for step in plan.steps if _is_top(step, plan)]
-    for step in top:
-        inside = list(_below(step.urn, plan))
+    root = f"::{plan.states.project}-{plan.states.stack}"
+    children: dict[str, list[Step]] = {}
+    for step in plan.steps:
+        parent = _parent(step)
+        children.setdefault("" if parent.endswith(root) else parent, []).append(step)
+    for step in children.get("", ()):
+        inside = list(_below(step, children))
         ops = {each.op for each in (step, *inside)} - {"same", "read"}
         if not ops and not everything:
             continue
@@ -38,17 +42,15 @@ def show(plan: Plan, console: Console, *, everything: bool = False) -> None:
     console.print(f"{len(plan.states.resources)} resources: {counts}", highlight=False, soft_wrap=True)
 
 
-def _is_top(step: Step, plan: Plan) -> bool:
+def _parent(step: Step) -> str:
     state = step.new or step.old
-    return state is None or not state.parent or state.parent.endswith(f"::{plan.states.project}-{plan.states.stack}")
+    return state.parent if state is not None else ""
 
 
-def _below(urn: str, plan: Plan) -> Iterator[Step]:
-    for step in plan.steps:
-        state = step.new or step.old
-        if state is not None and state.parent == urn:
-            yield step
-            yield from _below(step.urn, plan)
+def _below(step: Step, children: dict[str, list[Step]]) -> Iterator[Step]:
+    for child in children.get(step.urn, ()):
+        yield child
+        yield from _below(child, children)
 
 
 def _label(step: Step) -> str:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from operations.plan import StackPlan
+from cli.arguments import Stack, json_option
+from cli.outline import show
+from cli.screen import note, results
+from operations.errors import OperationError
+from operations.files import write
+from operations.notes import program_notes
+from operations.plan import StackPlan, notes_before, plan_stack, read_baseline, refusal_events
+from operations.required_secrets import required_secrets
+from operations.workspace import open_workspace
+from rehearsal.errors import RehearsalError
+from stackfile.errors import InvalidStack
 
 
 def command(
-    stack: Annotated[str, typer.Argument(help="Name of a stack.")],
+    stack: Stack,
     against: Annotated[str | None, typer.Option(help="What to compare with: a plan written by --save, or a revision such as main.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write this plan to a file, secrets masked.")] = None,
     events: Annotated[
@@ -21,48 +30,34 @@ def command(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every resource, unchanged ones too.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print every resource with its type, name and inputs as JSON, secrets masked, like --save.")
+        bool, json_option("Print every resource with its type, name and inputs as JSON, secrets masked, like --save.")
     ] = False,
 ) -> None:
     """Show what STACK would register; needs no cluster, network or credential."""
-    from operations.errors import OperationError
-    from operations.files import write
-    from operations.plan import refusal_events
-    from rehearsal.errors import RehearsalError
-    from stackfile.errors import InvalidStack
-
     try:
-        plan = _plan(stack, against, save, events, everything=everything, as_json=as_json)
+        plan = _plan(stack, against)
+        if save is not None:
+            write(save, plan.saved())
+        if events is not None:
+            write(events, plan.events())
     except (OperationError, InvalidStack, RehearsalError) as error:
         # The report needs the error more than anything else.
         if events is not None:
             write(events, refusal_events(stack, str(error)))
         raise
+    if as_json:
+        sys.stdout.write(plan.saved().decode().rstrip("\n") + "\n")
+    else:
+        show(plan.plan, results(), everything=everything)
+    note(plan.notes)
     plan.check()
 
 
-def _plan(stack: str, against: str | None, save: Path | None, events: Path | None, *, everything: bool, as_json: bool) -> StackPlan:
-    from cli.outline import show
-    from cli.screen import note, results
-    from operations.files import write
-    from operations.notes import program_notes
-    from operations.plan import notes_before, plan_stack, read_baseline
-    from operations.required_secrets import required_secrets
-    from operations.workspace import open_workspace
-
+def _plan(stack: str, against: str | None) -> StackPlan:
     baseline = None if against is None else read_baseline(against, stack)
     workspace = open_workspace(stack)
     note(notes_before(workspace))
     plan = plan_stack(workspace, baseline)
     note(program_notes(plan.recording))
     note(map(str, required_secrets(plan.recording, workspace.settings.namespace)))
-    if save is not None:
-        write(save, plan.saved())
-    if events is not None:
-        write(events, plan.events())
-    if as_json:
-        sys.stdout.write(plan.saved().decode().rstrip("\n") + "\n")
-    else:
-        show(plan.plan, results(), everything=everything)
-    note(plan.notes)
     return plan

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from components.preheat.payload.request import Request
-    from components.preheat.payload.source import SourceFile
-    from components.preheat.preview import Listing, SharePreview
-    from operations.preheat_preview import PlannedPreheat
-    from operations.workspace import Workspace
+from cli.arguments import StackOption, json_option
+from cli.screen import show, show_json
+from components.preheat.payload.certificates import UntrustedError
+from components.preheat.payload.errors import PreheatError
+from components.preheat.payload.progress import size as size_text
+from components.preheat.payload.request import Request
+from components.preheat.payload.source import SourceFile
+from components.preheat.preview import Listing, SharePreview, mounted, preview_share
+from kube.quantity import bytes_of
+from operations.errors import RequestError
+from operations.preheat_preview import PlannedPreheat, planned, problems_of_files
+from operations.source_listing import list_in_environment
+from operations.workspace import Workspace, open_workspace
 
 _SHOWN = 12
 _HEADROOM = 1 << 20  # the Job stops if less than this would stay free
@@ -21,7 +28,7 @@ _HEADROOM = 1 << 20  # the Job stops if less than this would stay free
 
 def command(
     model: Annotated[str, typer.Argument(help="A model of the stack that has preheat.")],
-    stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")],
+    stack: StackOption,
     number: Annotated[int | None, typer.Option("--round", min=0, max=9999, help="Preview this value of preheat.round.")] = None,
     share: Annotated[Path | None, typer.Option(help="Mount point of the share on this machine, to see its contents.")] = None,
     source: Annotated[Path | None, typer.Option(help="Mount point on this machine of a source that is a share or a claim.")] = None,
@@ -34,15 +41,9 @@ def command(
             help="A file with certificates of CAs to trust in addition to the public ones, like the store's caBundle.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print complete, problems, and name, round, share and lines of each preheat as JSON.")
-    ] = False,
+    as_json: Annotated[bool, json_option("Print complete, problems, and name, round, share and lines of each preheat as JSON.")] = False,
 ) -> None:
     """Show which files a preheat of MODEL would move, which exist and which rounds it would remove; exit code 3 if that is unknown."""
-    from cli.screen import show, show_json
-    from operations.preheat_preview import planned, problems_of_files
-    from operations.workspace import open_workspace
-
     workspace = open_workspace(stack)
     complete, preheats = True, []
     for each in planned(workspace, model, number):
@@ -61,27 +62,22 @@ def command(
 
 
 def _preview(
-    workspace: Workspace, planned: PlannedPreheat, share: Path | None, mount: Path | None, ca: Path | None
+    workspace: Workspace, preheat: PlannedPreheat, share: Path | None, mount: Path | None, ca: Path | None
 ) -> tuple[list[str], bool]:
     """The lines about one preheat, and True if they are complete."""
-    from components.preheat.payload.certificates import UntrustedError
-    from components.preheat.payload.errors import PreheatError
-    from components.preheat.preview import mounted
-    from operations.source_listing import list_in_environment
-
-    request = mounted(planned.request, share=share or planned.request.target, source=mount)
-    lines = [f"{planned.name}, round {planned.round}, from {planned.origin} into {planned.share}", f"  directory  {request.directory}"]
-    capacity = getattr(workspace.settings.storage[planned.store], "capacity", None)
-    end = [f"  capacity   {capacity} on {planned.store}, as the stack file says"] if capacity else []
+    request = mounted(preheat.request, share=share or preheat.request.target, source=mount)
+    lines = [f"{preheat.name}, round {preheat.round}, from {preheat.origin} into {preheat.share}", f"  directory  {request.directory}"]
+    capacity = getattr(workspace.settings.storage[preheat.store], "capacity", None)
+    end = [f"  capacity   {capacity} on {preheat.store}, as the stack file says"] if capacity else []
     if request.kind == "local" and mount is None:
         unlisted = "it is a volume that only the Job mounts; give its mount point on this machine with --source DIR"
         return [*lines, f"  source     not listed: {unlisted}", *end], False
     try:
-        listing = list_in_environment(request, planned.environment, ca)
+        listing = list_in_environment(request, preheat.environment, ca)
     except UntrustedError as error:
-        return [*lines, f"  source     not listed: {planned.explained(error, ca)}", *end], False
+        return [*lines, f"  source     not listed: {preheat.explained(error, ca)}", *end], False
     except PreheatError as error:
-        return [*lines, f"  source     not listed: {error}{planned.missing_credentials}", *end], False
+        return [*lines, f"  source     not listed: {error}{preheat.missing_credentials}", *end], False
     lines.append(f"  source     {_listed(listing)}")
     if listing.refusal is not None:
         return [*lines, f"  rejected   {listing.refusal}"], False
@@ -90,7 +86,7 @@ def _preview(
         lines += [f"  moves      at most {_files(listing.files)}", unknown]
     else:
         lines += _share_lines(request, listing)
-    return [*lines, *_size_note(planned, listing), *end], True
+    return [*lines, *_size_note(preheat, listing), *end], True
 
 
 def _listed(listing: Listing) -> str:
@@ -102,21 +98,16 @@ def _listed(listing: Listing) -> str:
     return f"{_files(listing.files)}, compared {checks}{left}"
 
 
-def _size_note(planned: PlannedPreheat, listing: Listing) -> list[str]:
+def _size_note(preheat: PlannedPreheat, listing: Listing) -> list[str]:
     """A note if the stack file states a smaller size than that of the source."""
-    from kube.quantity import bytes_of
-
-    if planned.stated_size is None or listing.bytes <= bytes_of(planned.stated_size):
+    if preheat.stated_size is None or listing.bytes <= bytes_of(preheat.stated_size):
         return []
-    actual = _size(listing.bytes)
-    return [f"  note       weights.size is {planned.stated_size} and the source has {actual}. Raise it: times and checks depend on it"]
+    actual = size_text(listing.bytes)
+    return [f"  note       weights.size is {preheat.stated_size} and the source has {actual}. Raise it: times and checks depend on it"]
 
 
 def _share_lines(request: Request, listing: Listing) -> Iterator[str]:
     """The lines about the share of `request`. Raises RequestError if it cannot be read."""
-    from components.preheat.preview import preview_share
-    from operations.errors import RequestError
-
     try:
         preview = preview_share(request, listing.files)
     except OSError as error:
@@ -145,23 +136,17 @@ def _moves(listing: Listing, preview: SharePreview) -> Iterator[str]:
         yield f"  verifies   {_files(by_action['staged'])}, staged by an earlier run"
     moved = sum(file.size for file in by_action["moved"])
     if moved + _HEADROOM > preview.free_bytes:
-        yield f"  too full   {_size(preview.free_bytes)} are free: remove old models, lower preheat.keep, or use a larger share"
+        yield f"  too full   {size_text(preview.free_bytes)} are free: remove old models, lower preheat.keep, or use a larger share"
     else:
-        yield f"  free       {_size(preview.free_bytes)}, {_size(preview.free_bytes - moved)} afterwards"
+        yield f"  free       {size_text(preview.free_bytes)}, {size_text(preview.free_bytes - moved)} afterwards"
 
 
 def _largest(files: Iterable[SourceFile]) -> Iterator[str]:
     ordered = sorted(files, key=lambda file: (-file.size, file.path))
-    yield from (f"               {_size(file.size):>10}  {file.path}" for file in ordered[:_SHOWN])
+    yield from (f"               {size_text(file.size):>10}  {file.path}" for file in ordered[:_SHOWN])
     if len(ordered) > _SHOWN:
         yield f"               and {len(ordered) - _SHOWN} smaller ones"
 
 
 def _files(files: Sequence[SourceFile]) -> str:
-    return f"{len(files)} {'file' if len(files) == 1 else 'files'}, {_size(sum(file.size for file in files))}"
-
-
-def _size(count: int) -> str:
-    from components.preheat.payload.progress import size
-
-    return size(count)
+    return f"{len(files)} {'file' if len(files) == 1 else 'files'}, {size_text(sum(file.size for file in files))}"

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
 
+from cli.screen import progress
 from rehearsal import progress as steps
 from rehearsal.engine.wait import object_events as engine
 
@@ -36,11 +37,11 @@ class _Wait:
 
 
 class ProgressView:
-    """Receives events of the toolchain, the cluster and the engine, from any thread, and prints them to `console`."""
+    """Receives events of the toolchain, the cluster and the engine, from any thread, and prints them to `console`: by default notices."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._status = Status(self, console=console) if console.is_terminal else None
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or progress()
+        self._status = Status(self, console=self._console) if self._console.is_terminal else None
         self._waits: dict[str, _Wait] = {}
         self._said: dict[str, str] = {}
         self._lock = threading.Lock()

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from cli.arguments import Context, EngineName, Stack, Yes
+from cli.arguments import Context, EngineName, Stack, Yes, json_option
+from cli.screen import say, show_json
+from cli.update import explain, find_target, rehearse
+from operations import pulumi_cli
+from operations.errors import RequestError
+from operations.live import LiveCluster
+from operations.recovery.declared import declared_keys
+from operations.recovery.pulumi_stack import check_settled, diagnose_target, repair_stack
+from operations.recovery.rehearsed import findings, running_cluster
+from operations.recovery.volumes import settle_volumes, volume_findings
 from operations.update import Engine, UpdateOptions
-
-if TYPE_CHECKING:
-    from operations.workspace import Workspace
+from operations.workspace import Workspace, open_workspace
 
 
 def command(
@@ -20,13 +27,9 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Explain the state and change nothing.")] = False,
     cancel_lock: Annotated[bool, typer.Option("--cancel-lock", help="Cancel a lock that another machine took.")] = False,
     context: Context = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print the findings as JSON.")] = False,
+    as_json: Annotated[bool, json_option("With --dry-run: print the findings as JSON.")] = False,
 ) -> None:
     """Explain what an interrupted update of STACK left, repair it, and make the stack match its file."""
-    from cli.screen import show_json
-    from operations.errors import RequestError
-    from operations.workspace import open_workspace
-
     if as_json and not dry_run:
         raise RequestError(f"--json is only valid with --dry-run. After a recovery, use: inferplan status {stack} --json")
     engine = engine.resolved()
@@ -40,13 +43,6 @@ def command(
 
 
 def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, *, dry_run: bool, cancel_lock: bool) -> list[str]:
-    from cli.screen import say
-    from cli.update import explain, find_target
-    from operations import pulumi_cli
-    from operations.recovery.declared import declared_keys
-    from operations.recovery.pulumi_stack import check_settled, diagnose_target, repair_stack
-    from operations.recovery.volumes import settle_volumes, volume_findings
-
     if not (dry_run or workspace.simulated):
         options.check_confirmation(f"inferplan recover {workspace.typed}")
     target = find_target(workspace, context)
@@ -70,13 +66,6 @@ def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, 
 
 def _recover_rehearsal(workspace: Workspace, *, dry_run: bool) -> list[str]:
     """Explain, then apply the stack. The lock needs no repair: the kernel releases it when its process dies."""
-    from cli.screen import say
-    from cli.update import rehearse
-    from operations.live import LiveCluster
-    from operations.recovery.declared import declared_keys
-    from operations.recovery.rehearsed import findings, running_cluster
-    from operations.recovery.volumes import volume_findings
-
     cluster = running_cluster(workspace)
     recording = workspace.record()
     declared = declared_keys(recording, workspace.settings.namespace)

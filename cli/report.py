@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from review.report import Report
+from operations.errors import RequestError
+from operations.files import write
+from operations.report import read_events, read_or_explain, report_on
+from review import html as page
+from review import markdown as comment
+from review.report import Provenance, Report, as_json
+from review.text import add_masks
+from review.verdict import BLOCKED
 
 
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line
@@ -40,12 +46,6 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
 
     Exits 0 if the report was made, whatever it says; 3 if it says that the change must not be merged.
     """
-    from operations.errors import RequestError
-    from operations.report import read_events, read_or_explain, report_on
-    from review.report import Provenance
-    from review.text import add_masks
-    from review.verdict import BLOCKED
-
     for option, url in (("--run-url", run_url), ("--report-url", report_url)):
         if url and not url.startswith(("https://", "http://")):
             raise RequestError(f"{option}: {url!r} is not a URL. Give one that starts with https://")
@@ -63,18 +63,15 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
 
 
 def _write(report: Report, markdown: Path | None, html: Path | None, json: Path | None, budget: int) -> None:
-    from operations.errors import RequestError
-    from operations.files import write
-    from review import html as page
-    from review import markdown as comment
-    from review.report import as_json
-
     try:
         text = comment.render(report, budget=budget)
     except ValueError as error:
         raise RequestError(str(error)) from error
-    for path, content in ((markdown, lambda: text), (html, lambda: page.render(report)), (json, lambda: as_json(report))):
-        if path is not None:
-            write(path, content().encode())
+    if markdown is not None:
+        write(markdown, text.encode())
+    if html is not None:
+        write(html, page.render(report).encode())
+    if json is not None:
+        write(json, as_json(report).encode())
     if markdown is None and html is None and json is None:
         typer.echo(text, nl=False)

@@ -7,19 +7,18 @@ from typing import Annotated
 
 import typer
 
+from operations.project import project_root, short_path
+from stackfile.json_schema import stack_schema_text
+
 
 def command(
     write: Annotated[bool, typer.Option("--write", help="Write schemas/stack.schema.json instead of printing.")] = False,
 ) -> None:
     """Print the JSON Schema of stack files, or write it where editors look for it."""
-    from stackfile.json_schema import stack_schema_text
-
     text = stack_schema_text()
     if not write:
         sys.stdout.write(text)
         return
-    from operations.project import project_root, short_path
-
     path = project_root() / "schemas" / "stack.schema.json"
     path.parent.mkdir(exist_ok=True)
     changed = not path.is_file() or path.read_text(encoding="utf-8") != text

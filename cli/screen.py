@@ -7,13 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from rich.table import Table
+Row = tuple[str | Text, ...]
 
 # A log has no width; tables that fold at 80 columns cannot be read or searched.
 _LOG_WIDTH = 160
@@ -62,7 +63,6 @@ def _breaks(text: str, width: int, indent: int) -> list[int]:
 
 
 def results() -> Console:
-    """The console of results."""
     return _console(stderr=False)
 
 
@@ -98,14 +98,13 @@ def into(stream: IO[str]) -> Console:
     return _Screen(file=stream, width=shown.width, force_terminal=shown.is_terminal)
 
 
-def table(title: str, *columns: str) -> Table:
-    """An empty table in our style; long cells fold."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
+def table(title: str, *columns: str, rows: Iterable[Row] = ()) -> Table:
+    """A table in our style; long cells fold, and text in them is printed as it is."""
     drawing = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         drawing.add_column(column, overflow="fold")
+    for row in rows:
+        drawing.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return drawing
 
 

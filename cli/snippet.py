@@ -6,36 +6,34 @@ from typing import Annotated
 
 import typer
 
+from cli.arguments import Gateway, MaxTokens, Model, Protocol, Route, StackOption
+from operations.client.snippet import languages, snippet
+from operations.client.target import KEY_VARIABLE, consumer_of, derived, target
+from operations.contract import contract_of
+from operations.workspace import open_workspace
+
 
 def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command off its parameters
-    model: Annotated[str, typer.Argument(help="Name of a model of the stack.")],
-    stack: Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")] = "",
-    protocol: Annotated[str | None, typer.Option(help="By default the best that the model speaks.")] = None,
+    model: Model,
+    stack: StackOption,
+    protocol: Protocol = None,
     language: Annotated[str | None, typer.Option(help="curl, python, javascript or cpp. Default: curl, python for gRPC.")] = None,
     consumer: Annotated[
         str | None, typer.Option(help="The consumer whose key --show-key prints; by default the first of the model.")
     ] = None,
-    gateway: Annotated[str | None, typer.Option(help="URL of another gateway, for example a forwarded port.")] = None,
-    path: Annotated[str | None, typer.Option(help="Path of a Ray Serve application.")] = None,
+    gateway: Gateway = None,
+    path: Route = None,
     served: Annotated[
         str | None, typer.Option("--model", help="One of the models that a Triton server serves. Default: the first that takes a prompt.")
     ] = None,
     prompt: Annotated[str, typer.Option(help="The prompt in the code, or the sample of each text input.")] = "Say hello.",
-    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of the answer.")] = 256,
+    max_tokens: MaxTokens = 256,
     show_key: Annotated[bool, typer.Option("--show-key", help="Print the consumer's key before the code.")] = False,
 ) -> None:
     """Print code that calls MODEL through the gateway of a stack; it reads the key from $INFERPLAN_API_KEY.
 
     The code sends a prompt, or a sample of each input that a Triton model requires, by the types and dims in the stack file.
     """
-    from operations.client.snippet import languages, snippet
-    from operations.client.target import KEY_VARIABLE, consumer_of, derived, target
-    from operations.contract import contract_of
-    from operations.errors import RequestError
-    from operations.workspace import open_workspace
-
-    if not stack:
-        raise RequestError(f"--stack is missing. Name one: inferplan snippet {model} --stack NAME")
     workspace = open_workspace(stack)
     spec = workspace.settings.models.get(model)
     aim = target(

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from cli.arguments import EngineName, Refresh, Stack, Targets, Yes
+from cli.arguments import EngineName, Refresh, Stack, Targets, Yes, json_option
+from cli.screen import note, progress, say
+from cli.status import show_cluster, show_status
+from cli.update import find_target, note_changes_by_hand, note_consequences, offer_recovery, rehearse
+from cli.violations import as_table
+from operations import pulumi_cli
 from operations.errors import RequestError
-from operations.update import Engine, UpdateOptions
-
-if TYPE_CHECKING:
-    from operations.workspace import Workspace
-    from rehearsal.engine.wire.recording import Recording
+from operations.notes import capacity_notes, egress_notes, gateway_notes, program_notes, scaling_notes
+from operations.policy_check import exemption_drafts, judge
+from operations.recovery.declared import declared_keys
+from operations.recovery.volumes import settle_volumes
+from operations.required_secrets import missing_secrets, required_secrets
+from operations.status import stack_status
+from operations.update import Engine, UpdateOptions, check_examples, check_target, violation_error
+from operations.workspace import Workspace, open_workspace
+from rehearsal.engine.wire.recording import Recording
 
 
 def command(
@@ -23,7 +32,7 @@ def command(
     refresh: Refresh = None,
     target: Targets = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the final state as the document of inferplan status --json, progress on standard error.")
+        bool, json_option("Print the final state as the document of inferplan status --json, progress on standard error.")
     ] = False,
     karpenter: Annotated[
         bool,
@@ -34,12 +43,6 @@ def command(
     ] = False,
 ) -> None:
     """Bring STACK up and wait until its models are Ready."""
-    from cli.screen import note
-    from cli.update import rehearse
-    from operations.notes import capacity_notes, egress_notes, gateway_notes, program_notes, scaling_notes
-    from operations.update import check_examples
-    from operations.workspace import open_workspace
-
     if karpenter and engine is not Engine.REHEARSAL:
         raise RequestError("--karpenter is for rehearsals. Add --engine rehearsal, or remove --karpenter")
     engine = engine.resolved()
@@ -64,18 +67,6 @@ def command(
 
 
 def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, *, as_json: bool) -> None:
-    from cli.screen import note, say
-    from cli.status import show_cluster, show_status
-    from cli.update import find_target, note_changes_by_hand, offer_recovery
-    from operations import pulumi_cli
-    from operations.downtime import declared_servers, downtimes, live_servers
-    from operations.recovery.declared import declared_keys
-    from operations.recovery.volumes import settle_volumes
-    from operations.required_secrets import missing_secrets, required_secrets
-    from operations.scaler_change import live_scaler_changes
-    from operations.status import stack_status
-    from operations.update import check_target
-
     target = find_target(workspace)
     if offer_recovery(workspace, target, options, recording):
         # What was added to the state must be read from the cluster before it can be compared.
@@ -87,23 +78,17 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, 
     if target.live is not None:
         if not workspace.simulated:
             note(map(str, missing_secrets(required_secrets(recording, workspace.settings.namespace), target.live)))
-        note(live_scaler_changes(target.live, workspace.settings.namespace, recording))
-        note(downtimes(live_servers(target.live, workspace.settings.namespace), declared_servers(recording)))
+        note_consequences(workspace, recording, target.live)
     pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
     if target.simulated is not None:
         down = f"inferplan down {workspace.stack} --cluster"
         show_cluster(workspace, target.simulated, commands=[(down, "remove everything, cluster included")], as_json=as_json)
     elif as_json and target.live is not None:
-        show_status(stack_status(workspace, target.live.get), commands=[], as_json=True)
+        show_status(stack_status(workspace, target.live.get), as_json=True)
 
 
 def check_policies(workspace: Workspace, recording: Recording) -> None:
     """Print the violations of a blocked stack before anything starts. Raises OperationError with the remedy."""
-    from cli.screen import progress, say
-    from cli.violations import as_table
-    from operations.policy_check import exemption_drafts, judge
-    from operations.update import violation_error
-
     report = judge(recording, workspace.root)
     if not report.blocked:
         return

@@ -7,34 +7,40 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-if TYPE_CHECKING:
-    from operations.live import LiveCluster
-    from operations.recovery.pulumi_stack import Diagnosis
-    from operations.update import UpdateOptions, UpdateTarget
-    from operations.workspace import Workspace
-    from rehearsal.cluster import Cluster
-    from rehearsal.engine.apply.run import Outcome
-    from rehearsal.engine.wire.recording import Recording
+from cli.progress import ProgressView
+from cli.screen import note, say
+from cli.status import show_cluster
+from operations.buying import purchase_lines
+from operations.downtime import declared_servers, downtimes, live_servers
+from operations.drift.cluster import simulated
+from operations.drift.drift import drift, drift_by_reading
+from operations.drift.text import notes_before_update
+from operations.errors import OperationError
+from operations.live import LiveCluster
+from operations.project import short_path
+from operations.recovery.declared import declared_keys
+from operations.recovery.pulumi_stack import Diagnosis, diagnose, repair_stack
+from operations.recovery.volumes import settle_volumes
+from operations.scaler_change import live_scaler_changes
+from operations.update import UpdateOptions, UpdateTarget, patch_simulated_volume, update_target
+from operations.workspace import Workspace
+from rehearsal.cluster import Cluster, start
+from rehearsal.cluster.karpenter import purchases
+from rehearsal.engine.apply.run import Outcome
+from rehearsal.engine.wire.recording import Recording
 
 
 def find_target(workspace: Workspace, context: str | None = None) -> UpdateTarget:
     """The target of an update; a simulated cluster starts with its progress shown."""
-    from cli.progress import ProgressView
-    from cli.screen import progress
-    from operations.update import update_target
-
-    with ProgressView(progress()) as view:
+    with ProgressView() as view:
         return update_target(workspace, context, step=view.step)
 
 
 def explain(diagnosis: Diagnosis) -> None:
     """Print what an interrupted update left."""
-    from cli.screen import say
-
     if not diagnosis.findings:
         say(f"the state of {diagnosis.stack} has no errors; the update compares it with the cluster")
         return
@@ -49,9 +55,6 @@ def offer_recovery(workspace: Workspace, target: UpdateTarget, options: UpdateOp
 
     Raises OperationError if an update runs, if foreign objects are in the way, and if the user declines.
     """
-    from operations.errors import OperationError
-    from operations.recovery.pulumi_stack import diagnose, repair_stack
-
     if target.live is None:
         return False
     diagnosis = diagnose(workspace, recording, target.environment, target.live)
@@ -67,11 +70,6 @@ def offer_recovery(workspace: Workspace, target: UpdateTarget, options: UpdateOp
 
 def note_changes_by_hand(workspace: Workspace, recording: Recording, live: LiveCluster, cluster: Cluster | None) -> None:
     """Say which changes by hand the update is about to revert, and which it leaves. A simulated `cluster` answers dry runs."""
-    from cli.screen import note
-    from operations.drift.cluster import simulated
-    from operations.drift.drift import drift, drift_by_reading
-    from operations.drift.text import notes_before_update
-
     namespace, known = workspace.settings.namespace, not workspace.secrets.placeholders
     if cluster is None:
         result = drift_by_reading(recording, namespace, live, secrets_known=known)
@@ -81,37 +79,29 @@ def note_changes_by_hand(workspace: Workspace, recording: Recording, live: LiveC
     note(notes_before_update(result, workspace.file.shown_path))
 
 
+def note_consequences(workspace: Workspace, recording: Recording, live: LiveCluster) -> None:
+    """Say which scalers the update changes on the `live` cluster, and which servers it interrupts."""
+    namespace = workspace.settings.namespace
+    note(live_scaler_changes(live, namespace, recording))
+    note(downtimes(live_servers(live, namespace), declared_servers(recording)))
+
+
 def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = False, karpenter: bool = False) -> None:
     """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it.
 
     With `karpenter`, Karpenter buys the machines of EKS Auto Mode, and they are listed.
     """
-    from cli.progress import ProgressView
-    from cli.screen import note, progress, say
-    from cli.status import show_cluster
-    from operations.downtime import declared_servers, downtimes, live_servers
-    from operations.live import LiveCluster
-    from operations.recovery.declared import declared_keys
-    from operations.recovery.volumes import settle_volumes
-    from operations.scaler_change import live_scaler_changes
-    from operations.update import patch_simulated_volume
-    from rehearsal.cluster import start
-
     note(_limits(workspace, recording))
-    with ProgressView(progress()) as view:
+    with ProgressView() as view:
         cluster = start(workspace.stack, view.step)
         live = LiveCluster(cluster.get)
         note_changes_by_hand(workspace, recording, live, cluster)
         declared = declared_keys(recording, workspace.settings.namespace)
         settle_volumes(declared, live, partial(patch_simulated_volume, cluster), say)
-        note(live_scaler_changes(live, workspace.settings.namespace, recording))
-        note(downtimes(live_servers(live, workspace.settings.namespace), declared_servers(recording)))
+        note_consequences(workspace, recording, live)
         outcome = workspace.apply(cluster, listener=view.resource, step=view.step, karpenter=karpenter)
     say(_summary(outcome))
     if karpenter:
-        from operations.buying import purchase_lines
-        from rehearsal.cluster.karpenter import purchases
-
         for line in purchase_lines(purchases(cluster), workspace.settings.cluster.location.region):
             say(line)
     show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster), as_json=as_json)
@@ -119,8 +109,6 @@ def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = Fals
 
 def _limits(workspace: Workspace, recording: Recording) -> list[str]:
     """Notes on what this rehearsal does not show."""
-    from operations.recovery.declared import declared_keys
-
     limits = []
     if workspace.secrets.placeholders:
         limits.append(f"keys of this rehearsal are placeholders: {workspace.secrets.reason}")
@@ -143,8 +131,6 @@ def _summary(outcome: Outcome) -> str:
 
 
 def _next_commands(workspace: Workspace, cluster: Cluster) -> list[tuple[str, str]]:
-    from operations.project import short_path
-
     activate = f"source {short_path(Path(sys.executable).parent / 'activate')}"
     return [
         *([] if shutil.which("inferplan") else [(activate, "puts inferplan on your PATH")]),

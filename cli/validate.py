@@ -2,84 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stackfile.stack import StackSettings
+from cli.arguments import json_option, named_or_all
+from cli.screen import say, show, show_json
+from operations.errors import OperationError
+from operations.project import project_root, short_path, stack_file
+from stackfile.errors import InvalidStack, dotted
+from stackfile.placeholders import placeholders
+from stackfile.reader import read_stack
+from stackfile.settings import advised, validate
+from stackfile.stack import StackSettings
 
 
 def command(
     stacks: Annotated[list[str] | None, typer.Argument(metavar="[STACK]...", help="Names of stacks, or paths of YAML files.")] = None,
     as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print stack, valid, errors (message, path, line, column), warnings and summary of each stack as JSON."
-        ),
+        bool, json_option("Print stack, valid, errors (message, path, line, column), warnings and summary of each stack as JSON.")
     ] = False,
 ) -> None:
     """Check stack files and list every error with its line; all stacks of the project by default."""
-    from cli.screen import show_json
-    from operations.errors import OperationError, RequestError
-    from operations.project import project_root, stack_file, stack_files
-
-    root = project_root()
-    names = stacks or list(stack_files(root))
-    if not names:
-        raise RequestError("This project has no stack to check. Create stacks/Pulumi.<name>.yaml.")
     checks = []
-    for name in names:
-        try:
-            path = stack_file(root, name)
-        except OperationError as error:
-            checks.append(_Check(stack=name, valid=False, errors=[{"message": str(error)}], text=str(error)))
-        else:
-            checks.append(_check(name, path))
+    for name in named_or_all(stacks):
+        check = _check(name)
+        checks.append(check)
         if not as_json:
-            checks[-1].show()
+            for warning in check.warnings:
+                say(f"warning: {warning}")
+            (show if check.valid else say)(check.summary)
     if as_json:
-        show_json([check.document() for check in checks])
+        show_json([asdict(check) for check in checks])
     if not all(check.valid for check in checks):
         raise typer.Exit(2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Check:
-    """The result of one stack; `text` is what a person reads about it."""
+    """The result of one stack; `summary` is the text for a person."""
 
     stack: str
     valid: bool
-    text: str
     errors: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-
-    def show(self) -> None:
-        from cli.screen import say, show
-
-        for warning in self.warnings:
-            say(f"warning: {warning}")
-        (show if self.valid else say)(self.text)
-
-    def document(self) -> dict[str, Any]:
-        return {"stack": self.stack, "valid": self.valid, "errors": self.errors, "warnings": self.warnings, "summary": self.text}
+    summary: str
 
 
-def _check(name: str, path: Path) -> _Check:
-    from operations.project import short_path
-    from stackfile.errors import InvalidStack, dotted
-    from stackfile.placeholders import placeholders
-    from stackfile.reader import read_stack
-    from stackfile.settings import advised, validate
-
+def _check(name: str) -> _Check:
     try:
-        file = read_stack(path, shown_path=short_path(path))
-        settings = validate(file)
-        if examples := placeholders(file, settings):
-            raise InvalidStack(file.shown_path, examples)
+        path = stack_file(project_root(), name)
+        settings, warnings = _validated(path)
+    except OperationError as error:
+        return _Check(stack=name, valid=False, errors=[{"message": str(error)}], summary=str(error))
     except InvalidStack as invalid:
         errors = [
             {
@@ -90,16 +67,19 @@ def _check(name: str, path: Path) -> _Check:
             }
             for each in invalid.located
         ]
-        return _Check(stack=name, valid=False, errors=errors, text=str(invalid))
-    warnings = [str(each) for each in advised(settings, file)]
-    return _Check(stack=name, valid=True, warnings=warnings, text=f"ok  {short_path(path)}: {_summary(settings)}")
+        return _Check(stack=name, valid=False, errors=errors, summary=str(invalid))
+    return _Check(stack=name, valid=True, warnings=warnings, summary=f"ok  {short_path(path)}: {_counts(settings)}")
 
 
-def _summary(settings: StackSettings) -> str:
-    counts = (
-        ("pool", len(settings.node_pools)),
-        ("store", len(settings.storage)),
-        ("model", len(settings.models)),
-        ("consumer", len(settings.consumers)),
-    )
-    return ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts)
+def _validated(path: Path) -> tuple[StackSettings, list[str]]:
+    """The settings in the file `path` and its warnings. Raises InvalidStack, also for values that are examples."""
+    file = read_stack(path, shown_path=short_path(path))
+    settings = validate(file)
+    if examples := placeholders(file, settings):
+        raise InvalidStack(file.shown_path, examples)
+    return settings, [str(each) for each in advised(settings, file)]
+
+
+def _counts(settings: StackSettings) -> str:
+    counts = {"pool": settings.node_pools, "store": settings.storage, "model": settings.models, "consumer": settings.consumers}
+    return ", ".join(f"{len(items)} {noun}{'' if len(items) == 1 else 's'}" for noun, items in counts.items())

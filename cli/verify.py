@@ -4,40 +4,39 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.progress import DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from components.preheat.verify import Verdict
+from cli.arguments import json_option
+from cli.screen import progress, show, show_json
+from components.preheat.payload.manifest import walk
+from components.preheat.payload.progress import size
+from components.preheat.verify import Verdict, caches, verify
+from operations.errors import RequestError
 
 
 def command(
     path: Annotated[Path, typer.Argument(help="A share, or one model's directory on it.")],
     quick: Annotated[bool, typer.Option("--quick", help="Compare sizes and times only, read no model file.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print directory, good, files, bytes, problem, differences and remedy of each cache as JSON.")
+        bool, json_option("Print directory, good, files, bytes, problem, differences and remedy of each cache as JSON.")
     ] = False,
 ) -> None:
     """Check the model caches at PATH by their READY files; exit code 1 if one differs from its manifest."""
-    from cli.screen import results, show_json
-    from components.preheat.verify import caches, verify
-    from operations.errors import RequestError
-
     try:
-        found = caches(path)
+        directories = caches(path)
     except ValueError as error:
         raise RequestError(str(error)) from error
-    console, verdicts = results(), []
-    for directory in found:
+    verdicts = []
+    for directory in directories:
         with _bar(directory, shown=not quick) as bar:
             verdict = verify(directory, every_byte=not quick, counted=lambda count, bar=bar: bar.advance(bar.task_ids[0], count))
         # At once: a share may take hours to read.
         verdicts.append(verdict)
         for line in () if as_json else _lines(verdict):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            show(line)
     if as_json:
         show_json([_document(verdict) for verdict in verdicts])
     if not all(verdict.good for verdict in verdicts):
@@ -46,11 +45,6 @@ def command(
 
 def _bar(directory: Path, *, shown: bool) -> Progress:
     """A progress bar of one directory, on a terminal only, apart from standard output."""
-    from rich.progress import DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    from cli.screen import progress
-    from components.preheat.payload.manifest import walk
-
     console = progress()
     columns = (TextColumn("reading {task.description}"), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, disable=not (shown and console.is_terminal))
@@ -75,8 +69,6 @@ def _document(verdict: Verdict) -> dict[str, Any]:
 
 
 def _lines(verdict: Verdict) -> list[str]:
-    from components.preheat.payload.progress import size
-
     if verdict.good and verdict.manifest is not None:
         files = len(verdict.manifest.entries)
         return [f"ok   {verdict.directory}: {files} {'file' if files == 1 else 'files'}, {size(verdict.manifest.bytes)} as published"]

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cli.screen import into
+from operations.violation_formats import as_junit, as_sarif
 from policies.engine.evaluate import Outcome, State
 from policies.engine.registry import all_rules
 from policies.engine.report import Report, expiry_message
@@ -17,8 +18,6 @@ from policies.engine.report import Report, expiry_message
 
 def render(reports: Sequence[Report], format_: str) -> str:
     """`reports` as `table`, `sarif` or `junit`."""
-    from operations.violation_formats import as_junit, as_sarif
-
     return {"table": as_table, "sarif": as_sarif, "junit": as_junit}[format_](reports)
 
 

@@ -38,9 +38,9 @@ def run_command(monkeypatch: pytest.MonkeyPatch, result: Drift) -> None:
         secrets=SimpleNamespace(placeholders=False),
         file=SimpleNamespace(shown_path="Pulumi.x.yaml"),
     )
-    monkeypatch.setattr("operations.workspace.open_workspace", lambda _: workspace)
+    monkeypatch.setattr("cli.drift.open_workspace", lambda _: workspace)
     monkeypatch.setattr("cli.drift._cluster", lambda *_: contextlib.nullcontext(SimpleNamespace(kubectl="kubectl", simulated=False)))
-    monkeypatch.setattr("operations.drift.drift.drift", lambda *_, **__: result)
+    monkeypatch.setattr("cli.drift.drift", lambda *_, **__: result)
     command("x")
 
 
