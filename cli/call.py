@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.arguments import Gateway, MaxTokens, Model, Protocol, Route, StackOption
-from operations.client import grpc_connection, http_connection
+from operations.client.connection import answer
 from operations.client.target import caller, check_reachable, target
 from operations.contract import contract_of
 from operations.workspace import open_workspace
@@ -34,9 +34,8 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     check_reachable(workspace, gateway)
     who = caller(workspace, aim.endpoint, consumer)
     text = sys.stdin.read() if prompt == "-" else prompt
-    connection = grpc_connection if aim.kind == "kserve-v2-grpc" else http_connection
     ended = True
-    for piece in connection.answer(aim, who, text, max_tokens=max_tokens, silence_seconds=timeout, stack=workspace.typed):
+    for piece in answer(aim, who, text, max_tokens=max_tokens, silence_seconds=timeout, stack=workspace.typed):
         print(piece, end="", flush=True)
         ended = piece.endswith("\n") if piece else ended
     if not ended:

@@ -9,7 +9,7 @@ from cli.arguments import Context, Stack, json_option
 from cli.screen import show, show_json
 from operations.drift.cluster import ComparedCluster, behind_kubectl, simulated
 from operations.drift.drift import drift
-from operations.drift.text import Words, document, lines
+from operations.drift.finding import Words, document, lines
 from operations.errors import OperationError, UnsettledError
 from operations.kubectl import Kubectl
 from operations.update import created_cluster

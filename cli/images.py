@@ -8,7 +8,7 @@ import typer
 
 from cli.arguments import json_option
 from cli.screen import show_json
-from operations.images import needed_images
+from operations.plan import needed_images
 from operations.workspace import open_workspace
 
 

@@ -15,7 +15,7 @@ from cli.arguments import StackOption, json_option
 from cli.screen import show_json
 from operations import keys
 from operations.errors import RequestError, UnsettledError
-from operations.key_versions import add_version, grace_seconds, retire_version
+from operations.keys import add_version, grace_seconds, retire_version
 from operations.workspace import Workspace, open_workspace
 from stackfile.errors import unknown
 

@@ -9,7 +9,7 @@ import typer
 
 from cli.arguments import Context, Model, StackOption, json_option
 from cli.screen import progress, say, show_json
-from operations.logs import read_logs
+from operations.kubectl import read_logs
 from operations.workspace import open_workspace
 
 

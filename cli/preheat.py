@@ -18,8 +18,7 @@ from components.preheat.payload.source import SourceFile
 from components.preheat.preview import Listing, SharePreview, mounted, preview_share
 from kube.quantity import bytes_of
 from operations.errors import RequestError
-from operations.preheat_preview import PlannedPreheat, planned, problems_of_files
-from operations.source_listing import list_in_environment
+from operations.preheat_preview import PlannedPreheat, list_in_environment, planned, problems_of_files
 from operations.workspace import Workspace, open_workspace
 
 _SHOWN = 12

@@ -10,8 +10,7 @@ from cli import tables
 from cli.arguments import Context, Stack, json_option
 from cli.screen import note, results
 from operations.errors import OperationError, UnsettledError
-from operations.kubectl import kubectl_status
-from operations.status import StackStatus, stack_status
+from operations.status import StackStatus, kubectl_status, stack_status
 from operations.status_document import status_json
 from operations.workspace import Workspace, open_workspace
 from rehearsal.cluster import Cluster, start, status

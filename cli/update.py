@@ -14,17 +14,16 @@ from cli.progress import ProgressView
 from cli.screen import note, say
 from cli.status import show_cluster
 from operations.buying import purchase_lines
-from operations.downtime import declared_servers, downtimes, live_servers
+from operations.downtime import declared_servers, downtimes, live_scaler_changes, live_servers
 from operations.drift.cluster import simulated
 from operations.drift.drift import drift, drift_by_reading
-from operations.drift.text import notes_before_update
+from operations.drift.finding import notes_before_update
 from operations.errors import OperationError
 from operations.live import LiveCluster
 from operations.project import short_path
 from operations.recovery.declared import declared_keys
 from operations.recovery.pulumi_stack import Diagnosis, diagnose, repair_stack
 from operations.recovery.volumes import settle_volumes
-from operations.scaler_change import live_scaler_changes
 from operations.update import UpdateOptions, UpdateTarget, patch_simulated_volume, update_target
 from operations.workspace import Workspace
 from rehearsal.cluster import Cluster, start

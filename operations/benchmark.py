@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal
 
 from components.benchmark.payload.compare import COLUMNS, PERCENTILES
 from operations.errors import OperationError, RequestError, UnsettledError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from operations.workspace import Workspace
+from operations.kubectl import LogReader, real_cluster
+from operations.workspace import Workspace
 
 BenchmarkState = Literal["running", "complete", "failed"]
 _SELECTOR = "labelSelector=app.kubernetes.io%2Fcomponent%3Dbenchmark"
@@ -69,19 +67,11 @@ class BenchmarkResult:
             raise OperationError(f"The benchmark {self.job} failed: {reason}. To repeat it, delete the Job and run up.")
 
 
-class _Cluster(Protocol):
-    def get(self, path: str) -> Any: ...
-
-    def log(self, namespace: str, pod: str, container: str, lines: int) -> str: ...
-
-
 def read_benchmark(workspace: Workspace, *, context: str | None) -> BenchmarkResult:
     """The newest benchmark on the cluster of `context`, by default the stack's own.
 
     Raises OperationError if the stack has no benchmark, its cluster is simulated or cannot be read, or the Job or its log is missing.
     """
-    from operations.kubectl import real_cluster
-
     settings = workspace.settings
     if settings.benchmark is None:
         raise RequestError(
@@ -92,7 +82,7 @@ def read_benchmark(workspace: Workspace, *, context: str | None) -> BenchmarkRes
     return benchmark_of(cluster, settings.namespace, again=f"inferplan up {workspace.typed}")
 
 
-def benchmark_of(cluster: _Cluster, namespace: str, *, again: str) -> BenchmarkResult:
+def benchmark_of(cluster: LogReader, namespace: str, *, again: str) -> BenchmarkResult:
     """The result of the newest Job in `namespace`; `again` is the command that runs the benchmark. Raises UnsettledError if there is none."""
     jobs = cluster.get(f"/apis/batch/v1/namespaces/{namespace}/jobs?{_SELECTOR}")["items"]
     if not jobs:

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
 
 from components.nodes.accelerators import lookup
 from components.nodes.machines import Machine, allocatable, machines
 from kube.names import EPHEMERAL_STORAGE, HUGEPAGES, ZONE_LABEL
+from rehearsal.cluster import Cluster
+from rehearsal.cluster.karpenter import Purchase
+from rehearsal.progress import Progress
 from review.prices import price_list
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-    from decimal import Decimal
-
-    from rehearsal.cluster import Cluster
-    from rehearsal.cluster.karpenter import Purchase
-    from rehearsal.progress import Progress
-    from stackfile.stack import StackSettings
+from stackfile.stack import StackSettings
 
 # The kwok provider takes these off what a machine has (kwok/cloudprovider/helpers.go, v1.14.1); our figures are those after it.
 _KEPT_MILLICORES = 100

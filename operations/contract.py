@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from components.gateway.gateway import GATEWAY
 from components.gateway.names import SECRET_KEY, server_key_secret
 from components.gateway.routes import model_url, public_path
-from components.handles import Endpoint, SecretRef
+from components.handles import Endpoint, ProtocolKind, SecretRef
 from components.serving.spec import engine_of
-
-if TYPE_CHECKING:
-    from components.handles import ProtocolKind
-    from stackfile.stack import StackSettings
+from stackfile.stack import StackSettings
 
 
 @dataclass(frozen=True, kw_only=True)

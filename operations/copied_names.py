@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from operations.files import create
 from operations.policy_check import settings_file
 from stackfile.reader import PROJECT
-
-if TYPE_CHECKING:
-    from stackfile.stack import StackSettings
+from stackfile.stack import StackSettings
+from stackfile.yaml_edit import replace_scalar
 
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}")
 
@@ -41,8 +40,6 @@ def cluster_rename(settings: StackSettings, stack: str) -> Rename | None:
 def renamed_cluster(text: str, name: str) -> str:
     """The stack file `text` with `name` as the name of its cluster. Raises KeyError if it has none."""
     import yaml
-
-    from stackfile.yaml_edit import replace_scalar
 
     scalar = name if yaml.safe_load(name) == name else json.dumps(name)
     try:

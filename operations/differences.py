@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kube.names import INSTANCE_LABEL
 from kube.paths import Path, mapping, text_of, with_values_of
 from operations.drift.compare import declared_differences, with_unknown_from
 from operations.drift.visible import shown, visible
 from operations.live import LiveCluster, ObjectKey
-
-if TYPE_CHECKING:
-    from operations.recovery.deployment import Declared
+from operations.recovery.deployment import Declared
 
 _COMPARED: Final = (
     *("Deployment", "DaemonSet", "LeaderWorkerSet", "RayService", "Service"),

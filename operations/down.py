@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.naming import NAMESPACE
 from operations import pulumi_cli
 from operations.blockers import naming_blockers
 from operations.errors import RequestError
 from operations.live import LiveCluster
 from operations.project import child_environment, project_root, stack_file, stack_name
 from operations.update import UpdateOptions, live_cluster
+from rehearsal.progress import Progress
+from stackfile.reader import PROJECT, read_stack
 
 if TYPE_CHECKING:
     from rehearsal.engine.apply.run import Outcome
     from rehearsal.engine.wait.object_events import Listener
-    from rehearsal.progress import Progress
 
 _PROTECTED = (
     "note: protected resources stay, and so does what they depend on; to delete a store or the cluster as well, write "
@@ -38,7 +40,6 @@ class ExistingStack:
 
 def existing_stack(stack: str) -> ExistingStack:
     """The stack to remove. Its file may be gone if its simulated cluster is not. Raises RequestError for an unknown stack."""
-    from components.naming import NAMESPACE
     from rehearsal.cluster import clusters
 
     try:
@@ -61,8 +62,6 @@ def existing_stack(stack: str) -> ExistingStack:
 
 def _config(path: Path) -> Any:
     """The keys of the file that can be read, without the project's prefix."""
-    from stackfile.reader import PROJECT, read_stack
-
     try:
         texts = read_stack(path).config
     except ValueError:

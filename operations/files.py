@@ -7,14 +7,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from operations.errors import OperationError, RequestError
+from operations.project import short_path
+
 # A file system that knows no hard links says one of these.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 def write(path: Path, content: bytes) -> None:
     """Writes `content` to `path`. Raises OperationError where that cannot be done."""
-    from operations.errors import OperationError
-
     try:
         path.write_bytes(content)
     except OSError as error:
@@ -27,9 +28,6 @@ def create(path: Path, content: bytes, *, sound: Callable[[Path], bool] = lambda
     `sound` is shown the finished file under another name first. Raises OperationError where there is such a file already, where it
     cannot be written, or where it is not sound.
     """
-    from operations.errors import OperationError, RequestError
-    from operations.project import short_path
-
     name = short_path(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from components.gateway.exposure_spec import GatewayApiAccess, IngressAccess, LoadBalancerAccess
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from operations.live import LiveCluster
-    from stackfile.stack import StackSettings
+from operations.live import LiveCluster
+from stackfile.stack import StackSettings
 
 _NETWORKING, _GATEWAY_API = "networking.k8s.io/v1", "gateway.networking.k8s.io/v1"
 _DEFAULT = "ingressclass.kubernetes.io/is-default-class"

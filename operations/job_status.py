@@ -1,13 +1,14 @@
-"""The state of engine builds, of the benchmark, and of Kueue's queues, as plain rows."""
+"""The state of preheats, engine builds, the benchmark and Kueue's queues, from Jobs and pods. It never reads the share itself."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from components.preheat.spec import artifact_job
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_API
-from operations.preheat_status import job_state, label, pods_of
 from stackfile.stack import StackSettings
 
 _STATES = {"ready": "complete", "copying": "running"}
@@ -81,3 +82,120 @@ def queue_rows(settings: StackSettings, get: Callable[[str], Mapping[str, Any]])
             state=state,
             message="" if state == "active" else active.get("message", ""),
         )
+
+
+PreheatState = Literal["ready", "copying", "waiting", "failed", "collected", "not applied yet"]
+LastLine = Callable[[str], str]
+"""The newest line of a pod's log, by the pod's name; "" if there is none."""
+
+_COMPONENT = "preheat"
+_ROUND = re.compile(r'"directory": "[^"]*-r([0-9]+)"')
+_DONE = ("ready", "collected")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreheatRow:
+    """The files of one model or of one of its artifacts: the round, its state, and the message of its Job."""
+
+    name: str
+    share: str
+    round: int
+    state: PreheatState
+    detail: str
+
+    @property
+    def done(self) -> bool:
+        """True if servers may read these files."""
+        return self.state in _DONE
+
+
+def preheats(
+    settings: StackSettings, jobs: Iterable[Any], pods: Iterable[Any], *, served: Collection[str], last_line: LastLine
+) -> Iterable[PreheatRow]:
+    """A row for each model of `settings` that preheats, and for its artifacts, in the order of the stack file; `served` are the models with servers."""
+    newest: dict[str, Any] = {}
+    for job in jobs:
+        if label(job, COMPONENT_LABEL) == _COMPONENT:
+            name = label(job, INSTANCE_LABEL)
+            newest[name] = max(newest.get(name, job), job, key=lambda each: each["metadata"].get("creationTimestamp") or "")
+    for model, spec in settings.models.items():
+        if spec.preheat is None:
+            continue
+        rounds = {model: spec.preheat.round} | {artifact_job(model, name): each.round for name, each in spec.artifacts.items()}
+        for name, wanted in rounds.items():
+            job = newest.get(name)
+            mine = [] if job is None else pods_of(job, pods)
+            state, detail = _absent(served=model in served) if job is None else job_state(job, mine, last_line)
+            number = wanted if job is None else _round(job, wanted)
+            yield PreheatRow(name=name, share=spec.preheat.into, round=number, state=state, detail=detail)
+
+
+def _absent(*, served: bool) -> tuple[PreheatState, str]:
+    return ("collected", "its Job is gone; servers look for READY themselves") if served else ("not applied yet", "")
+
+
+def job_state(
+    job: Mapping[str, Any], pods: list[Any], last_line: LastLine, *, container: str | None = _COMPONENT
+) -> tuple[Literal["ready", "copying", "waiting", "failed"], str]:
+    """The state of a Job and the message about it, from its conditions and `pods`, the newest first; `container` None reads any container."""
+    status = job.get("status", {})
+    conditions = {each["type"]: each for each in status.get("conditions", []) if each.get("status") == "True"}
+    message = next(filter(None, (_termination_message(each, container) for each in pods)), "")
+    if "Complete" in conditions:
+        return "ready", message or f"completed {status.get('completionTime', '')}".strip()
+    if "Failed" in conditions or "FailureTarget" in conditions:
+        failure = conditions.get("Failed") or conditions["FailureTarget"]
+        return "failed", message or f"{failure.get('reason', '')}: {failure.get('message', '')}".strip(": ")
+    running = next((pod for pod in pods if pod.get("status", {}).get("phase") == "Running"), None)
+    if running is not None:
+        return "copying", last_line(running["metadata"]["name"]) or _earlier(status, message) or "no line in its log yet"
+    reason = next((each for pod in pods if (each := waiting_reason(pod, "waits for a node"))), "")
+    return "waiting", reason or _earlier(status, message) or "its pod has not started yet"
+
+
+def _earlier(status: Mapping[str, Any], message: str) -> str:
+    failed = status.get("failed", 0)
+    return f"try {failed + 1}; message of the last one: {message}" if failed and message else ""
+
+
+def _termination_message(pod: Mapping[str, Any], container: str | None) -> str:
+    for each in pod.get("status", {}).get("containerStatuses", []):
+        ended = each.get("state", {}).get("terminated") or {}
+        lines = str(ended.get("message") or "").strip().splitlines()
+        if container in (None, each.get("name")) and lines:
+            return lines[-1]
+    return ""
+
+
+def waiting_reason(pod: Mapping[str, Any], otherwise: str) -> str:
+    """The reason why `pod` does not run: that of the scheduler (or `otherwise`), or that of a container. "" if there is none."""
+    status = pod.get("status", {})
+    for condition in status.get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return condition.get("message") or otherwise
+    for each in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
+        if waiting := each.get("state", {}).get("waiting"):
+            return f"{waiting.get('reason', 'waiting')} {waiting.get('message', '')}".strip()
+    return ""
+
+
+def pods_of(job: Mapping[str, Any], pods: Iterable[Any]) -> list[Any]:
+    """The Job's pods, the newest first."""
+    name = job["metadata"]["name"]
+    mine = [pod for pod in pods if any(owner["name"] == name for owner in pod["metadata"].get("ownerReferences", []))]
+    return sorted(mine, key=lambda pod: pod["metadata"].get("creationTimestamp") or "", reverse=True)
+
+
+def _round(job: Mapping[str, Any], otherwise: int) -> int:
+    """The round that the Job works on, which may be older than the one that the stack file asks for by now."""
+    for container in job["spec"]["template"]["spec"]["containers"]:
+        for variable in container.get("env", []):
+            found = _ROUND.search(variable.get("value") or "")
+            if found:
+                return int(found[1])
+    return otherwise
+
+
+def label(manifest: Mapping[str, Any], name: str) -> str:
+    """The value of label `name`, "" if the object does not have it."""
+    return manifest["metadata"].get("labels", {}).get(name, "")

@@ -1,16 +1,30 @@
-"""The API keys of a consumer, derived from the stack's seed. It prints and writes none."""
+"""The API keys of a consumer: derives them from the seed, and edits their valid versions in the text of the stack file.
+
+It prints no key. The new text of a file is read and validated as a whole before it replaces the old one; comments and layout stay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from operations.errors import RequestError
-
-if TYPE_CHECKING:
-    from operations.workspace import Workspace
+from components.gateway.consumer_spec import ConsumerSpec
+from components.gateway.keys import consumer_key, seed_error
+from components.gateway.names import SECRET_KEY, consumer_secret
+from components.gateway.proxy import KEPT_SECONDS
+from operations.errors import OperationError, RequestError
+from operations.project import stack_name
+from operations.workspace import Workspace
+from stackfile.errors import InvalidStack
+from stackfile.reader import PROJECT, StackFile, read_stack
+from stackfile.settings import validate
+from stackfile.stack import StackSettings
+from stackfile.yaml_edit import add_entry, add_item, remove_entry
+from stackfile.yaml_tree import MapNode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +44,6 @@ def today() -> date:
 
 def api_keys(workspace: Workspace, consumer: str) -> Iterator[ApiKey]:
     """The keys of `consumer`, the newest first. Raises RequestError if the seed cannot be opened."""
-    from components.gateway.keys import consumer_key
-
     seed = _seed(workspace, consumer)
     spec = workspace.settings.consumers[consumer]
     for version in sorted(spec.keys, reverse=True):
@@ -43,8 +55,6 @@ def api_keys(workspace: Workspace, consumer: str) -> Iterator[ApiKey]:
 
 def newest_key(workspace: Workspace, consumer: str) -> str:
     """The derived key of the highest version of `consumer`. Raises RequestError if there is none, or the seed cannot be opened."""
-    from components.gateway.keys import consumer_key
-
     spec = workspace.settings.consumers[consumer]
     derived = [version for version in spec.keys if version not in spec.imported_keys]
     if not derived:
@@ -53,10 +63,6 @@ def newest_key(workspace: Workspace, consumer: str) -> str:
 
 
 def _seed(workspace: Workspace, consumer: str) -> str:
-    from components.gateway.keys import seed_error
-    from components.gateway.names import SECRET_KEY, consumer_secret
-    from stackfile.reader import PROJECT
-
     secrets = workspace.secrets
     if secrets.placeholders:
         path = f"'{{.data.{SECRET_KEY}}}'"
@@ -71,3 +77,119 @@ def _seed(workspace: Workspace, consumer: str) -> str:
     if error := seed_error(seed):
         raise RequestError(f"apiKeySeed {error}")
     return seed
+
+
+LAST_VERSION = 999_999
+MOST_VERSIONS = 10
+
+
+def add_version(file: StackFile, settings: StackSettings, consumer: str, today: date) -> int:
+    """Make the next version of `consumer` valid, record `today` as its day, and return it.
+
+    Versions only grow, so a retired key never becomes valid again. Raises OperationError if there is no room for another version, or if the
+    layout of the file must be edited by hand.
+    """
+    versions = settings.consumers[consumer].keys
+    version = max(versions) + 1
+    if len(versions) >= MOST_VERSIONS:
+        oldest = min(versions)
+        raise RequestError(f"{consumer} has {len(versions)} valid keys, the maximum. Retire one, for example {oldest}, and add again")
+    if version > LAST_VERSION:
+        raise RequestError(f"{consumer} has version {LAST_VERSION}, the last one. Create a new consumer and move the clients to it")
+    first = versions[0] == max(versions)
+    path, dated = (*_consumers(file), consumer), bool(settings.consumers[consumer].issued)
+    wanted = {**_versions(settings), consumer: {*versions, version}}
+    _rewrite(file, lambda text: _with(text, path, version, first=first, day=today, dated=dated), wanted)
+    return version
+
+
+def grace_seconds(settings: StackSettings) -> int | None:
+    """Seconds for which old gateway pods accept a key that an update retires, None if no gateway pod drains."""
+    gateway = settings.gateway
+    return None if gateway is None or gateway.deregistration_seconds is None else gateway.deregistration_seconds + KEPT_SECONDS
+
+
+def _with(text: str, path: tuple[str, ...], version: int, *, first: bool, day: date, dated: bool) -> str:
+    text = add_item(text, (*path, "keys"), str(version), first=first)
+    entry = f'"{version}": "{day}"'
+    return add_entry(text, (*path, "issued"), entry) if dated else add_entry(text, path, f"issued: {{{entry}}}")
+
+
+def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
+    """Make `version` of `consumer` invalid; its dates, and the imported key (if any) are removed with it.
+
+    Raises OperationError for a version that is not valid, for the newest one (the next one added would be the same key again), and
+    when the file's layout is better edited by hand.
+    """
+    spec = settings.consumers[consumer]
+    listed = ", ".join(str(each) for each in sorted(spec.keys, reverse=True))
+    add = f"inferplan keys add {consumer} --stack {stack_name(file.path)}"
+    if version not in spec.keys:
+        raise RequestError(f"{consumer} has no valid key version {version}; valid are {listed}")
+    if len(spec.keys) == 1:
+        raise RequestError(f"{version} is the last key of {consumer}, which would lock it out; first: {add} (or remove the consumer)")
+    if version == spec.newest:
+        raise RequestError(f"{version} is the newest key of {consumer}, and the next one added would be the same again; first: {add}")
+    path, index = (*_consumers(file), consumer), spec.keys.index(version)
+    left = {**_versions(settings), consumer: set(spec.keys) - {version}}
+    _rewrite(file, lambda text: _without(text, path, index, version, spec), left)
+
+
+def _without(text: str, path: tuple[str, ...], index: int, version: int, spec: ConsumerSpec) -> str:
+    text = remove_entry(text, (*path, "keys", index))
+    for name, by_version in (("expires", spec.expires), ("issued", spec.issued), ("importedKeys", spec.imported_keys)):
+        if version in by_version:
+            text = remove_entry(text, (*path, name) if len(by_version) == 1 else (*path, name, str(version)))
+    return text
+
+
+def _versions(settings: StackSettings) -> dict[str, set[int]]:
+    return {name: set(each.keys) for name, each in settings.consumers.items()}
+
+
+def _consumers(file: StackFile) -> tuple[str, str]:
+    config = file.root.items.get("config") if isinstance(file.root, MapNode) else None
+    full = f"{PROJECT}:consumers"
+    return ("config", full if isinstance(config, MapNode) and full in config.items else "consumers")
+
+
+def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[int]]) -> None:
+    """Replace the file by the edited text, whole or not at all, if only the key versions differ, and are `wanted`."""
+    target = file.path.resolve()
+    raw = target.read_bytes()
+    mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
+    by_hand = f"edit consumers in {file.shown_path} by hand, then: inferplan validate {stack_name(file.path)}"
+    try:
+        changed = mark + edit(raw[len(mark) :].decode()).encode()
+    except (KeyError, ValueError) as error:
+        why = error.args[0] if isinstance(error, ValueError) else "the list is not where it was when the stack was read"
+        raise RequestError(f"{file.shown_path} was left as it is: {why}; {by_hand}") from error
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".keys-", suffix=".yaml")
+        written = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(changed)
+                stream.flush()
+                os.fsync(stream.fileno())
+            written.chmod(target.stat().st_mode & 0o777)
+            if not _reads_as(written, file, wanted):
+                raise RequestError(f"{file.shown_path} was left as it is: the edited text would mean something else; {by_hand}")
+            written.replace(target)
+        finally:
+            written.unlink(missing_ok=True)
+    except OSError as error:
+        raise OperationError(f"{file.shown_path} cannot be written: {error.strerror}; nothing was changed") from error
+
+
+def _reads_as(written: Path, before: StackFile, wanted: dict[str, set[int]]) -> bool:
+    after = read_stack(written, shown_path=before.shown_path)
+    try:
+        settings = validate(after)
+    except InvalidStack:
+        return False
+    key = f"{PROJECT}:consumers"
+    rest = [{name: text for name, text in each.config.items() if name != key} for each in (before, after)]
+    # An imported key is removed with its version; none may be added or changed.
+    same = rest[0] == rest[1] and after.secrets.items() <= before.secrets.items() and before.encryption_salt == after.encryption_salt
+    return same and _versions(settings) == wanted

@@ -12,16 +12,17 @@ import re
 import shlex
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from operations.errors import OperationError, UnsettledError
+from operations.errors import OperationError, RequestError, UnsettledError
+from operations.workspace import Workspace
+from rehearsal.errors import ClusterError
+from stackfile.errors import unknown
 
-if TYPE_CHECKING:
-    from operations.status import StackStatus
-    from operations.workspace import Workspace
-
+NOT_INSTALLED = "kubectl is not on PATH, and only kubectl can log in to this cluster. Install it."
 _SECONDS = 15
 _CREATE = "on EKS: aws eks update-kubeconfig --name CLUSTER"
 # What kubectl 1.32 and the Go libraries in it write, and what to do then.
@@ -48,7 +49,6 @@ _REMEDIES = (
 def is_rehearsed(workspace: Workspace) -> bool:
     """True if a simulated cluster of this machine runs the stack."""
     from rehearsal.cluster import status
-    from rehearsal.errors import ClusterError
 
     try:
         return status(workspace.stack).state == "running"
@@ -112,7 +112,7 @@ class Kubectl:
     def patch(self, kind: str, name: str, patch: Mapping[str, Any]) -> None:
         """Send a merge patch to the cluster-scoped object `kind name`. Raises OperationError with kubectl's message and the command."""
         command = ["patch", kind, name, "--type=merge", "-p", json.dumps(patch)]
-        done = self._run(*command)
+        done = self.run(*command)
         if done.returncode:
             message = " ".join(done.stderr.split())[:300].rstrip(".")
             typed = shlex.join(["kubectl", "--context", self._context, *command])
@@ -136,19 +136,59 @@ class Kubectl:
         return ["kubectl", *chosen, "--context", self._context, *arguments]
 
     def _ask(self, path: str) -> subprocess.CompletedProcess[str]:
-        return self._run("get", "--raw", path)
+        return self.run("get", "--raw", path)
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        """kubectl with `arguments` and `text` as its standard input. Raises OperationError if it is not installed."""
         command = self.command("--request-timeout", f"{_SECONDS}s", *arguments)
         try:
-            return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         except FileNotFoundError:
-            raise OperationError("kubectl is not on PATH, and only kubectl can log in to this cluster. Install it.") from None
+            raise OperationError(NOT_INSTALLED) from None
 
 
-def kubectl_status(workspace: Workspace, context: str) -> StackStatus:
-    """The status of a stack on the cluster of `context`."""
-    from operations.status import stack_status
+@dataclass(frozen=True)
+class ContainerLog:
+    """The last lines of one container; `problem` says why there are none."""
 
-    cluster, namespace = Kubectl(context), workspace.settings.namespace
-    return stack_status(workspace, cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"))
+    pod: str
+    container: str
+    text: str
+    problem: str = ""
+
+
+class LogReader(Protocol):
+    def get(self, path: str) -> Any: ...
+
+    def log(self, namespace: str, pod: str, container: str, lines: int) -> str: ...
+
+
+def read_logs(workspace: Workspace, model: str, *, context: str | None, lines: int) -> list[ContainerLog]:
+    """Return the last `lines` of each container of `model`, of its preheat and of its engine build, by pod.
+
+    Raises OperationError for an unknown model, and if the cluster of `context` (by default the stack's own) cannot be read or has no pod.
+    """
+
+    settings = workspace.settings
+    if model not in settings.models:
+        raise RequestError(unknown("model", model, settings.models, owner=workspace.stack))
+    command = f"inferplan logs {model} --stack {workspace.typed}"
+    cluster = real_cluster(workspace, context, otherwise=f"{model} has no logs there", command=command)
+    return logs_of(cluster, settings.namespace, model, lines)
+
+
+def logs_of(cluster: LogReader, namespace: str, model: str, lines: int) -> list[ContainerLog]:
+    """Return the logs of the pods of `model` in `namespace`, init containers first. Raises OperationError if there is no pod."""
+    pods = cluster.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app.kubernetes.io%2Finstance%3D{model}")["items"]
+    if not pods:
+        remedy = "inferplan status shows what is missing."
+        raise UnsettledError(f"{model} has no pod in namespace {namespace}. {remedy}")
+    logs = []
+    for pod in sorted(pods, key=lambda each: each["metadata"]["name"]):
+        name, spec = pod["metadata"]["name"], pod["spec"]
+        for container in [*spec.get("initContainers", ()), *spec["containers"]]:
+            try:
+                logs.append(ContainerLog(name, container["name"], cluster.log(namespace, name, container["name"], lines)))
+            except OperationError as error:
+                logs.append(ContainerLog(name, container["name"], "", str(error)))
+    return logs

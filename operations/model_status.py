@@ -11,7 +11,7 @@ from components.preheat.spec import artifact_job
 from components.serving.served_model import ServedModel
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_API, KUEUE_GATE, QUEUE_LABEL
 from operations.contract import Contract
-from operations.preheat_status import PreheatRow, label, waiting_reason
+from operations.job_status import PreheatRow, label, waiting_reason
 from rehearsal.engine.wait.reasons import termination_message
 from stackfile.stack import StackSettings
 

@@ -12,18 +12,22 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from components.spec import KeyPath
 from operations.copied_names import Rename, cluster_rename, copied_exemptions, renamed_cluster
 from operations.errors import RequestError
 from operations.files import create
 from operations.project import project_root, short_path, stack_file, stack_name
+from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretBox, SecretsError, belongs_to_passphrase, new_salt, unlock
+from stackfile.encrypted import ciphertext
+from stackfile.errors import InvalidStack, dotted, shown
+from stackfile.imported_keys import SECTION, mask_keys
+from stackfile.placeholders import lines
 from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
-
-if TYPE_CHECKING:
-    from components.spec import KeyPath
-    from rehearsal.secrets import SecretBox
-    from stackfile.stack import StackSettings
+from stackfile.settings import validate
+from stackfile.stack import StackSettings
+from stackfile.yaml_edit import replace_scalar
+from stackfile.yaml_tree import ListNode, MapNode, Node, read_tree, to_data
 
 SEED = f"{PROJECT}:apiKeySeed"
 SEED_BYTES = 32
@@ -42,11 +46,6 @@ class StackCopy:
 
     def reads_back(self, written: Path) -> bool:
         """True if the file `written` is a valid stack that differs from the source only in its secrets and `rename`."""
-        from stackfile.errors import InvalidStack
-        from stackfile.imported_keys import SECTION, mask_keys
-        from stackfile.settings import validate
-        from stackfile.yaml_tree import read_tree, to_data
-
         after = read_stack(written)
         try:
             validate(after)
@@ -79,8 +78,6 @@ class Draft:
 
     def write(self, passphrase: str) -> NewStack:
         """Write the stack file, encrypted with `passphrase`, and the copied policy settings. Raises OperationError; then nothing is left."""
-        from stackfile.placeholders import lines
-
         rename = cluster_rename(self.settings, self.name)
         copy = copy_of(self.source, self.target, passphrase, rename)
         with copied_exemptions(self.root, stack_name(self.source.path), self.name, rename) as rules:
@@ -108,8 +105,6 @@ class NewStack:
 
 def draft_stack(name: str, source: str) -> Draft:
     """The draft of the stack `name` from `source`, a stack or a file. Raises RequestError, or InvalidStack if the source has errors."""
-    from stackfile.settings import validate
-
     _check_name(name)
     root = project_root()
     target = stack_path(root, name)
@@ -124,8 +119,6 @@ def draft_stack(name: str, source: str) -> Draft:
 
 def _check_name(stack: str) -> None:
     """Raise RequestError for a name that the Pulumi CLI rejects."""
-    from stackfile.errors import shown
-
     allowed = "A stack's name has 1 to 100 ASCII letters, digits, hyphens, underscores and periods"
     if "/" in stack:
         raise RequestError(
@@ -139,8 +132,6 @@ def _check_name(stack: str) -> None:
 
 def check_source(source: StackFile, stack: str) -> None:
     """Raise RequestError, with the commands to use instead, if the secrets of `source` are not encrypted with a passphrase."""
-    from rehearsal.secrets import belongs_to_passphrase
-
     if belongs_to_passphrase(source.encryption_salt, source.secrets_provider):
         return
     provider = source.secrets_provider or ""
@@ -158,9 +149,6 @@ def copy_of(source: StackFile, target: Path, passphrase: str, rename: Rename | N
 
     Raises RequestError if the source has secrets besides the seed that neither `passphrase` nor that of the examples opens.
     """
-    from rehearsal.secrets import new_salt
-    from stackfile.yaml_edit import replace_scalar
-
     raw = source.path.read_bytes()
     mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
     text = raw[len(mark) :].decode()
@@ -180,9 +168,6 @@ def copy_of(source: StackFile, target: Path, passphrase: str, rename: Rename | N
 
 def _encrypted_places(text: str) -> dict[KeyPath, str]:
     """The ciphertexts below `config`, by their paths."""
-    from stackfile.encrypted import ciphertext
-    from stackfile.yaml_tree import ListNode, MapNode, Node, read_tree
-
     ciphertexts: dict[KeyPath, str] = {}
 
     def look(node: Node, path: KeyPath) -> None:
@@ -207,15 +192,11 @@ def _is_seed(path: KeyPath) -> bool:
 
 
 def _name(path: KeyPath) -> str:
-    from stackfile.errors import dotted
-
     return dotted(path[1:]).removeprefix(f"{PROJECT}:")
 
 
 def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -> dict[KeyPath, str]:
     """The plain secrets, by their paths."""
-    from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError, unlock
-
     if not sealed:
         return {}
     for each in (passphrase, EXAMPLE_PASSPHRASE):
@@ -236,7 +217,6 @@ def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -
 
 def _comments_that_hold(text: str, source: Path, target: Path) -> str:
     """`text` with corrected comments: the path of the schema, and no passphrase of the examples."""
-    from rehearsal.secrets import EXAMPLE_PASSPHRASE
 
     def moved(found: re.Match[str]) -> str:
         schema = source.parent / found[2]

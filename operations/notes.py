@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import date
+from components.gateway.consumer_spec import ConsumerSpec
+from components.gateway.notes import notes
+from components.handles import ObjectStore, SecretRef
+from components.serving.spec import engine_of
+from components.storage.spec import S3StoreSpec
+from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
+from operations import keys
+from operations.simulated_nodes import CPU_NODES, needs_cpu_nodes, nodes_wanted
+from operations.workspace import Workspace
+from rehearsal.engine.wire.recording import Recording
+from stackfile.checks.capacity import nodes
+from stackfile.stack import StackSettings
 
+if TYPE_CHECKING:
     from components.egress import RemoteStore
-    from components.gateway.consumer_spec import ConsumerSpec
-    from operations.workspace import Workspace
-    from rehearsal.engine.wire.recording import Recording
-    from stackfile.stack import StackSettings
 
 # A month to add a version and to move clients over.
 NOTICE_DAYS = 30
@@ -30,19 +37,13 @@ def program_notes(recording: Recording) -> Iterator[str]:
 
 def gateway_notes(workspace: Workspace) -> Iterator[str]:
     """A note for each key that is expired or expires within NOTICE_DAYS, and for what the gateway leaves to others."""
-    from components.gateway.notes import notes
-    from operations.keys import today
-
     settings, gateway = workspace.settings, workspace.settings.gateway
-    yield from expiring(settings.consumers, workspace.typed, today())
+    yield from expiring(settings.consumers, workspace.typed, keys.today())
     if gateway is not None and gateway.parent is not None:
         yield from notes(gateway, gateway.parent, grpc=_speaks_grpc(settings))
 
 
 def _speaks_grpc(settings: StackSettings) -> bool:
-    from components.handles import SecretRef
-    from components.serving.spec import engine_of
-
     nowhere = SecretRef(name="", key="")
     endpoints = (engine_of(model).endpoint(name, model, nowhere) for name, model in settings.models.items())
     return any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
@@ -67,9 +68,6 @@ def expiring(consumers: dict[str, ConsumerSpec], stack: str, today: date) -> Ite
 
 def capacity_notes(settings: StackSettings) -> Iterator[str]:
     """A note for each pool that grows for its models, for nodes that the stack file does not list, and for a load balancer that nothing creates."""
-    from operations.simulated_nodes import CPU_NODES, needs_cpu_nodes, nodes_wanted
-    from stackfile.checks.capacity import nodes
-
     cluster = settings.cluster
     yield from cluster.notes(settings)
     for name, wanted in nodes_wanted(settings).items():
@@ -116,10 +114,7 @@ def egress_notes(settings: StackSettings) -> Iterator[str]:
 
 def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
     from components.egress import limited, needs_sts, ports_of, url_of
-    from components.handles import ObjectStore
     from components.storage.model_store import S3Store, WebSource
-    from components.storage.spec import S3StoreSpec
-    from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
     key, spec = f"storage.{name}", settings.storage[name]
     if not isinstance(spec, S3StoreSpec | HttpStoreSpec | HubStoreSpec):
@@ -146,7 +141,5 @@ def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
 
 def _has_pod_identity(store: RemoteStore, settings: StackSettings) -> bool:
     """True if this stack gives the readers of `store` a role by EKS Pod Identity, which needs no call of AWS STS."""
-    from components.handles import ObjectStore
-
     amazon = isinstance(store, ObjectStore) and store.endpoint is None
     return amazon and settings.cluster.assigns_pod_identities

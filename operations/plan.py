@@ -7,17 +7,24 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from images.mirror import upstream
+from operations.downtime import declared_scalers, declared_servers, downtimes, scaler_changes
 from operations.errors import OperationError, RequestError
+from operations.notes import capacity_notes, egress_notes, gateway_notes, scaling_notes
+from operations.policy_check import judge, stack_of
 from operations.project import child_environment, project_root, stack_files
 from operations.revisions import checked_out, commit_of
-
-if TYPE_CHECKING:
-    from operations.workspace import Workspace
-    from rehearsal.engine.plan.states import States
-    from rehearsal.engine.plan.steps import Plan
-    from rehearsal.engine.wire.recording import Recording
+from operations.violation_formats import packs, policy_events
+from operations.workspace import Workspace
+from policies.subjects.pods import IMAGES
+from rehearsal.engine.plan.events import events_of, to_ndjson
+from rehearsal.engine.plan.states import States, load, save, states_of
+from rehearsal.engine.plan.steps import Plan, make_plan
+from rehearsal.engine.wire.masking import Masked
+from rehearsal.engine.wire.recording import Recording
+from stackfile.reader import PROJECT
 
 _SECONDS = 300
 # Annotations that are derived from secrets, in plain text.
@@ -44,16 +51,10 @@ class StackPlan:
 
     def saved(self) -> bytes:
         """The plan as a file to compare with later. Secrets are masked."""
-        from rehearsal.engine.plan.states import save
-
         return save(self.plan.states)
 
     def events(self) -> bytes:
         """The engine events of the plan, with the verdict of the policy pack, for a report."""
-        from operations.policy_check import judge
-        from operations.policy_events import packs, policy_events
-        from rehearsal.engine.plan.events import events_of, to_ndjson
-
         violations = policy_events(judge(self.recording, self.workspace.root))
         against = "" if self.baseline is None else self.baseline.name
         return to_ndjson(events_of(self.plan, against=against, judged=violations, packs=packs()))
@@ -70,11 +71,6 @@ class StackPlan:
 
 def plan_stack(workspace: Workspace, baseline: Baseline | None = None) -> StackPlan:
     """Plan the stack without a cluster, network or credential. Raises ProgramFailed with the message of the program."""
-    from operations.downtime import declared_servers, downtimes
-    from operations.scaler_change import declared_scalers, scaler_changes
-    from rehearsal.engine.plan.states import states_of
-    from rehearsal.engine.plan.steps import make_plan
-
     recording = workspace.record()
     placeholders = workspace.secrets.placeholders
     notes: list[str] = []
@@ -97,7 +93,6 @@ def plan_stack(workspace: Workspace, baseline: Baseline | None = None) -> StackP
 def refusal_events(stack: str, message: str) -> bytes:
     """The engine events of a plan that was rejected with `message`."""
     from rehearsal.engine.plan.events import refusal_events, to_ndjson
-    from stackfile.reader import PROJECT
 
     name = Path(stack).name.removeprefix("Pulumi.").removesuffix(".yaml")
     return to_ndjson(refusal_events(PROJECT, name, message))
@@ -132,8 +127,6 @@ def read_baseline(against: str, stack: str) -> Baseline:
 
 
 def _load(path: Path) -> States:
-    from rehearsal.engine.plan.states import load
-
     try:
         return load(path.read_bytes())
     except OSError as error:
@@ -167,8 +160,6 @@ def _with_secrets_of(before: States, after: States) -> States:
 
 
 def _aligned(old: Any, new: Any) -> Any:
-    from rehearsal.engine.wire.masking import Masked
-
     if isinstance(old, Masked) and isinstance(new, Masked):
         return new
     if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -180,11 +171,32 @@ def _aligned(old: Any, new: Any) -> Any:
 
 def notes_before(workspace: Workspace, *, purpose: str = "plan") -> Iterator[str]:
     """Notes on the stack file before its program runs: placeholders for secrets, keys that expire, open egress."""
-    from operations.notes import capacity_notes, egress_notes, gateway_notes, scaling_notes
-
     if workspace.secrets.placeholders:
         yield f"this {purpose} has placeholders for secrets: {workspace.secrets.reason}"
     yield from gateway_notes(workspace)
     yield from capacity_notes(workspace.settings)
     yield from scaling_notes(workspace.settings)
     yield from egress_notes(workspace.settings)
+
+
+@dataclass(frozen=True)
+class NeededImage:
+    """One image of a stack. `source` is its name outside of the stack's mirror."""
+
+    image: str
+    source: str
+    used_by: tuple[str, ...]
+
+
+def images_of(recording: Recording, mirror: str | None) -> list[NeededImage]:
+    """Every image that pods of the plan pull, sorted by name."""
+    users: dict[str, set[str]] = {}
+    for resource in stack_of(recording):
+        for place in resource.parts(IMAGES):
+            users.setdefault(place.text(), set()).add(f"{resource.type.rpartition(':')[2]}/{resource.name}")
+    return [NeededImage(image, upstream(image, mirror), tuple(sorted(names))) for image, names in sorted(users.items())]
+
+
+def needed_images(workspace: Workspace) -> list[NeededImage]:
+    """The images of the plan of `workspace`."""
+    return images_of(workspace.record(), workspace.settings.images.mirror)

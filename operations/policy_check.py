@@ -6,16 +6,18 @@ import dataclasses
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operations.errors import RequestError
-
-if TYPE_CHECKING:
-    from policies.engine.evaluate import Outcome
-    from policies.engine.report import Report
-    from policies.engine.resource import Stack
-    from rehearsal.engine.wire.recording import Recording, Registration
-    from stackfile.reader import StackFile
+from policies.engine.evaluate import Outcome
+from policies.engine.fields import UNKNOWN as UNREADABLE
+from policies.engine.registry import all_rules
+from policies.engine.report import Report, check_stack
+from policies.engine.resource import Resource, Stack
+from policies.engine.settings import STATES, SettingsError, read_settings, today
+from rehearsal.engine.wire.recording import Recording, Registration
+from rehearsal.engine.wire.values import UNKNOWN, Secret
+from stackfile.reader import StackFile, read_stack, stack_path
 
 MOST_DRAFTS = 10
 # The section of the stack file that declares each folder of components.
@@ -53,11 +55,6 @@ _KEYS = {
 
 def judge(recording: Recording, root: Path) -> Report:
     """The verdict on `recording` with the stack's own settings. Raises RequestError if those have errors."""
-    from policies.engine.registry import all_rules
-    from policies.engine.report import check_stack
-    from policies.engine.settings import SettingsError, read_settings, today
-    from stackfile.reader import read_stack, stack_path
-
     try:
         settings = read_settings(settings_file(root, recording.stack), all_rules(), today())
     except SettingsError as error:
@@ -80,8 +77,6 @@ def exemption_drafts(report: Report) -> list[str]:
 
     The pack accepts none of them before `expires` has a date. A rule that failed itself gets no draft.
     """
-    from policies.engine.settings import STATES
-
     names = {state: name for name, state in STATES.items()}
     blocked = dict.fromkeys(
         (each.rule.id, each.resource, each.path, names[each.state]) for each in report.violations if each.state in names
@@ -93,8 +88,6 @@ def exemption_drafts(report: Report) -> list[str]:
 
 def stack_of(recording: Recording) -> Stack:
     """The resources of `recording`. It contains secrets in plain text, as for every analyzer; rules never show values."""
-    from policies.engine.resource import Resource, Stack
-
     return Stack(
         recording.stack,
         (
@@ -118,9 +111,6 @@ def stack_of(recording: Recording) -> Stack:
 
 
 def _plain(value: Any) -> Any:
-    from policies.engine.fields import UNKNOWN as UNREADABLE
-    from rehearsal.engine.wire.values import UNKNOWN, Secret
-
     if isinstance(value, Secret):
         return _plain(value.value)
     if value is UNKNOWN:

@@ -6,17 +6,14 @@ Rights are read from the list of the account's rules. Those that an incomplete l
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from operations.errors import OperationError
-
-if TYPE_CHECKING:
-    from operations.live import LiveCluster, ObjectKey
+from operations.kubectl import Kubectl
+from operations.live import LiveCluster, ObjectKey
 
 # The projects behind the API groups of our stacks, and how each is installed (their own instructions, read 2026-11-22).
 _OPERATORS: Final = {
@@ -149,7 +146,7 @@ def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, 
 
 def _rules(context: str, namespace: str) -> tuple[list[Rule], bool]:
     """The rules of the account in `namespace`, and whether the cluster lists all of them."""
-    done = _kubectl(context, "auth", "can-i", "--list", "--no-headers", "-n", namespace)
+    done = Kubectl(context).run("auth", "can-i", "--list", "--no-headers", "-n", namespace)
     return list(parse_rules(done.stdout.splitlines())), not done.returncode and "may be incomplete" not in done.stderr
 
 
@@ -174,20 +171,13 @@ def _denied(context: str, rights: Sequence[LackingRight]) -> list[LackingRight]:
         for right, verb in questions
     ]
     document = json.dumps({"apiVersion": "v1", "kind": "List", "items": reviews})
-    done = _kubectl(context, "create", "--validate=false", "-o", "jsonpath={.status.allowed}{'\\n'}", "-f", "-", text=document)
+    done = Kubectl(context).run("create", "--validate=false", "-o", "jsonpath={.status.allowed}{'\\n'}", "-f", "-", text=document)
     answers = done.stdout.split()
     if done.returncode or len(answers) != len(questions):
         raise OperationError(f"The cluster of context {context!r} does not review rights: {' '.join(done.stderr.split())[:300]}")
     denied = {question for question, answer in zip(questions, answers, strict=True) if answer != "true"}
     narrowed = (replace(right, verbs=tuple(verb for verb in right.verbs if (right, verb) in denied)) for right in rights)
     return [right for right in narrowed if right.verbs]
-
-
-def _kubectl(context: str, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    if shutil.which("kubectl") is None:
-        raise OperationError("kubectl is not on PATH, and only kubectl can log in to this cluster. Install it.")
-    command = ["kubectl", "--context", context, "--request-timeout", "15s", *arguments]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
 
 
 def parse_rules(lines: Collection[str]) -> Iterable[Rule]:

@@ -1,9 +1,16 @@
-"""The preheats of one model as a plan declares them, with the request and environment of each Job."""
+"""The preheats of one model as a plan declares them, and the files at their source.
+
+A child process lists the source, because rclone and huggingface_hub are configured by environment variables.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +22,12 @@ from stackfile.errors import unknown
 if TYPE_CHECKING:
     from components.preheat.payload.certificates import UntrustedError
     from components.preheat.payload.request import Request
+    from components.preheat.preview import Listing
     from components.serving.spec import ModelSpec
     from components.storage.fields import CaBundleSpec
     from components.storage.spec import WeightsSpec
     from operations.workspace import Workspace
+
 
 _JOB = "kubernetes:batch/v1:Job"
 # The variables by which rclone and huggingface_hub find the source; the others stay in the container.
@@ -135,3 +144,39 @@ def _planned(workspace: Workspace, spec: ModelSpec, weights: WeightsSpec, name: 
 
 def _instance(job: dict[str, Any]) -> str:
     return job["metadata"]["labels"][INSTANCE_LABEL]
+
+
+def list_in_environment(request: Request, variables: Mapping[str, str], ca: Path | None) -> Listing:
+    """The files at the source of `request`. The tools get `variables` and this process's credentials, and trust the CAs in the file `ca` too.
+
+    Raises PreheatError if the source cannot be listed or `ca` contains no certificate.
+    """
+    environment = {**os.environ, **variables}
+    # rclone's S3 client fails with this variable (1.60), and has its own one.
+    if bundle := environment.pop("AWS_CA_BUNDLE", None):
+        environment.setdefault("RCLONE_CA_CERT", bundle)
+    child = [sys.executable, "-P", "-m", __name__]
+    question = pickle.dumps((request, None if ca is None else str(ca)))
+    ended = subprocess.run(child, input=question, env=environment, stdout=subprocess.PIPE, check=True)
+    answer = pickle.loads(ended.stdout)  # noqa: S301 - written by our own child process
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _main() -> None:
+    from components.preheat.payload.certificates import extra_cas
+    from components.preheat.payload.errors import PreheatError
+    from components.preheat.preview import list_source
+
+    request, ca = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - written by our own parent process
+    try:
+        with extra_cas(ca):
+            answer: object = list_source(request)
+    except PreheatError as error:
+        answer = error
+    sys.stdout.buffer.write(pickle.dumps(answer))
+
+
+if __name__ == "__main__":
+    _main()

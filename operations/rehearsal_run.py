@@ -120,7 +120,6 @@ class _Follower(threading.Thread):
 @contextlib.contextmanager
 def _observed(cluster: Cluster, diary: Diary) -> Iterator[None]:
     """Follows Deployments and pods of `cluster` while the block runs."""
-
     api = cluster.api()
     looks = (("/apis/apps/v1/deployments", _deployment), ("/api/v1/pods", _pod))
     followers = [_Follower(api, path, functools.partial(look, diary)) for path, look in looks]

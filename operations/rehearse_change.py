@@ -14,13 +14,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operations.project import child_environment, project_root, stack_file
 from operations.revisions import check_out, commit_of, remove
-
-if TYPE_CHECKING:
-    from review.findings import Findings
+from review.findings import Findings, findings_of
 
 # Revisions before 2026-11-22 have their runner in cli.
 _RUNNERS = ("operations.rehearsal_run", "cli.rehearsal_run")
@@ -32,8 +30,6 @@ def rehearse_change(base: str, head: str, stack: str, *, timeout: int, say: Call
 
     Each revision may take `timeout` seconds; `say` receives the progress. Raises RequestError for an unknown revision or stack.
     """
-    from review.findings import findings_of
-
     root = project_root()
     commits = [commit_of(root, each) for each in (base, head)]
     with _workplace(root) as folder:

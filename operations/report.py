@@ -16,10 +16,12 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from components.nodes.spec import NodePoolSpec
 from operations.errors import RequestError
-from operations.policy_events import read_rule
 from operations.project import project_root
 from operations.revisions import commit_of, git, touched_between
+from operations.violation_formats import read_rule
+from policies.engine.settings import today
 from review.capacity import Offer
 from review.declared import Declared
 from review.findings import Findings, load
@@ -28,6 +30,7 @@ from review.preview import Preview
 from review.reader import read_file
 from review.records import EventsError
 from review.report import Provenance, Report, make_report
+from stackfile.reader import read_stack
 
 _MISSING = {
     "changed": "there is no preview; its job failed, was skipped, or left no events",
@@ -155,8 +158,6 @@ class Change:
 
     def guards(self, stack: str) -> Guards:
         """The guards of `stack`; see `review.guards`."""
-        from policies.engine.settings import today
-
         unread = ""
         try:
             after = self._settings(self.head, stack) or {}
@@ -167,8 +168,6 @@ class Change:
 
     def config_before(self, stack: str) -> dict[str, str] | None:
         """The configuration of `stack` at the base without its secrets, None if it is unknown."""
-        from stackfile.reader import read_stack
-
         text = self._text(self.base, f"stacks/Pulumi.{stack}.yaml") if self.base else None
         if text is None:
             return None
@@ -215,8 +214,6 @@ def read_offer(resource: Declared) -> Offer | None:
     if resource.type != _POOL or not isinstance(spec, dict) or spec.get("provider") != "existing":
         return None
     from pydantic import TypeAdapter, ValidationError
-
-    from components.nodes.spec import NodePoolSpec
 
     try:
         target = TypeAdapter(NodePoolSpec).validate_python(spec).target(resource.name)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from operations.live import ObjectKey
+from operations.live import LiveCluster, ObjectKey
 from operations.recovery.declared import key_of
 from rehearsal.engine.providers.kubernetes import is_object
-
-if TYPE_CHECKING:
-    from operations.live import LiveCluster
-    from rehearsal.engine.wire.recording import Registration
+from rehearsal.engine.wire.recording import Registration
 
 Kind = Literal["generic", "docker-registry", "tls"]
 _ISSUER = ("cert-manager.io/cluster-issuer", "cert-manager.io/issuer")

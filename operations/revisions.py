@@ -16,6 +16,7 @@ from pathlib import Path
 
 from operations.errors import OperationError, RequestError
 from operations.project import stack_files, stack_name
+from stackfile.reader import read_stack, stack_path
 
 # What no program run reads.
 _WITHOUT_EFFECT = re.compile(r"^(docs/|tests/|benchmarks/|\.github/|\.ci/|[^/]*\.md$|LICENSE|\.gitignore$|Makefile$)")
@@ -99,8 +100,6 @@ def touched_between(root: Path, base: str, head: str) -> dict[str, str]:
 
 def _stacks_at(root: Path, revision: str) -> dict[str, str]:
     """The stack files of `revision` by the names of their stacks."""
-    from stackfile.reader import stack_path
-
     folder = stack_path(root, "any").parent.relative_to(root).as_posix()
     listing = git(root, "ls-tree", "--name-only", "-z", revision, "--", f"{folder}/").stdout.decode(errors="replace").split("\0")
     return {stack_name(Path(each)): each for each in listing if re.fullmatch(r"Pulumi\..+\.yaml", each.rpartition("/")[2])}
@@ -118,8 +117,6 @@ def _changed_files(root: Path, base: str, head: str) -> list[str] | None:
 
 
 def _is_simulated(path: Path) -> bool:
-    from stackfile.reader import read_stack
-
     try:
         return json.loads(read_stack(path).config.get("inferplan:cluster", "{}")).get("provider") == "simulated"
     except (ValueError, AttributeError):

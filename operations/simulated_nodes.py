@@ -6,16 +6,13 @@ the nodes of its first day.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 from components.naming import bounded, content_key
 from components.platforms.node_counts import node_counts
 from components.storage.volume_spec import ClaimStoreSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from stackfile.stack import StackSettings
+from stackfile.stack import StackSettings
 
 # The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
 CPU_NODES = 2

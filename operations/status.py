@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from components.storage.spec import StoreSpec
 from components.storage.volume_spec import ClaimStoreSpec
@@ -14,17 +14,15 @@ from kube.names import INSTANCE_LABEL
 from operations.contract import Contract, contract_of
 from operations.differences import differences
 from operations.gateway_status import gateway_problems
-from operations.job_status import JobRow, QueueRow, job_rows, queue_rows
+from operations.job_status import JobRow, LastLine, PreheatRow, QueueRow, job_rows, label, preheats, queue_rows
+from operations.kubectl import Kubectl
 from operations.live import LiveCluster
 from operations.model_status import ModelRow, models, queue_messages
-from operations.preheat_status import LastLine, PreheatRow, label, preheats
 from operations.recovery.declared import declared_objects
 from operations.simulated_nodes import nodes_wanted
+from operations.workspace import Workspace
+from rehearsal.engine.wire.recording import Recording
 from stackfile.stack import StackSettings
-
-if TYPE_CHECKING:
-    from operations.workspace import Workspace
-    from rehearsal.engine.wire.recording import Recording
 
 Get = Callable[[str], Mapping[str, Any]]
 """Answers GET of a Kubernetes API path with the decoded JSON."""
@@ -197,3 +195,9 @@ def stack_status(workspace: Workspace, get: Get, last_line: LastLine = lambda _p
     problems = tuple(gateway_problems(workspace.settings, live, rehearsed=rehearsed))
     state = replace(state, differences=tuple((str(key), text) for key, text in changes), gateway=problems)
     return StackStatus(stack=workspace.stack, state=state, contract=contract, recording=recording)
+
+
+def kubectl_status(workspace: Workspace, context: str) -> StackStatus:
+    """The status of a stack on the cluster of `context`."""
+    cluster, namespace = Kubectl(context), workspace.settings.namespace
+    return stack_status(workspace, cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"))

@@ -8,16 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from images.catalogue import facts_of, family_of
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL
-
-if TYPE_CHECKING:
-    from operations.contract import Contract
-    from operations.model_status import ModelRow
-    from operations.status import StackState
-    from rehearsal.engine.wire.recording import Recording
+from operations.contract import Contract
+from operations.model_status import ModelRow
+from operations.status import StackState
+from rehearsal.engine.wire.recording import Recording
 
 _VERSION = 1
 _OBJECTS = {

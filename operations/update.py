@@ -9,20 +9,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operations import pulumi_cli
 from operations.errors import OperationError, RequestError
 from operations.kubectl import Kubectl
 from operations.live import LiveCluster
+from operations.preflight import check_operators, check_rights
 from operations.project import child_environment
+from operations.recovery.declared import declared_keys
+from operations.workspace import Workspace
+from policies.engine.report import Report
+from rehearsal.cluster import Cluster
+from rehearsal.engine.wire.recording import Recording
 from rehearsal.progress import Progress, silent
-
-if TYPE_CHECKING:
-    from operations.workspace import Workspace
-    from policies.engine.report import Report
-    from rehearsal.cluster import Cluster
-    from rehearsal.engine.wire.recording import Recording
+from rehearsal.secrets import passphrase_of
+from stackfile.errors import InvalidStack
+from stackfile.placeholders import placeholders
+from stackfile.public_keys import publicity, rejection
+from stackfile.reader import PROJECT, SECRET_KEYS
 
 
 class Engine(StrEnum):
@@ -154,9 +159,6 @@ def patch_simulated_volume(cluster: Cluster, name: str, patch: Mapping[str, Any]
 
 def check_target(workspace: Workspace, target: UpdateTarget, recording: Recording) -> None:
     """Raise OperationError that names the operators and rights that the target lacks for the stack."""
-    from operations.preflight import check_operators, check_rights
-    from operations.recovery.declared import declared_keys
-
     if target.live is None:
         return
     objects = declared_keys(recording, workspace.settings.namespace)
@@ -179,12 +181,6 @@ def check_examples(workspace: Workspace) -> None:
 
     The program rejects them too, but only after Pulumi's preview.
     """
-    from rehearsal.secrets import passphrase_of
-    from stackfile.errors import InvalidStack
-    from stackfile.placeholders import placeholders
-    from stackfile.public_keys import publicity, rejection
-    from stackfile.reader import PROJECT, SECRET_KEYS
-
     if workspace.simulated:
         return
     passphrase, _ = passphrase_of() or (None, "")

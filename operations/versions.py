@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
+from operations.doctor.aws.account import Ask
 from operations.errors import RequestError
-
-if TYPE_CHECKING:
-    from operations.doctor.aws.account import Ask
-    from operations.workspace import Workspace
+from operations.workspace import Workspace
 
 _ADDON = "aws:eks/addon:Addon"
 # Public parameters of AWS with the release of the recommended image ("Retrieve recommended Amazon Linux AMI IDs" and "Retrieve recommended

@@ -1,18 +1,20 @@
-"""Violations of policy rules as SARIF 2.1.0 and as JUnit XML. It decides nothing and shows no value."""
+"""Violations of policy rules as SARIF 2.1.0, as JUnit XML, and as engine events. It judges nothing and shows no value."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
 from typing import Any
 from xml.etree import ElementTree as Xml
 
 from policies.engine.evaluate import Outcome
 from policies.engine.registry import all_rules
 from policies.engine.report import Report, expiry_message
+from review.events import PolicyEvent
 
-_LINE = re.compile(r":([0-9]+): ")
+_PLACE = re.compile(r":([0-9]+): ")
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _SCORES = {"low": "3.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
 
@@ -57,7 +59,7 @@ def _sarif_result(report: Report, level: str, outcome: Outcome) -> dict[str, Any
 
 
 def _location(report: Report, name: str, place: str = "") -> dict[str, Any]:
-    line = _LINE.search(place)
+    line = _PLACE.search(place)
     start = int(line[1]) if line else 1
     file = {"artifactLocation": {"uri": f"stacks/Pulumi.{report.stack}.yaml"}, "region": {"startLine": start}}
     return {"physicalLocation": file, "logicalLocations": [{"fullyQualifiedName": name}]}
@@ -90,3 +92,48 @@ def _junit_suite(top: Xml.Element, report: Report) -> None:
         notes += [f"exempt: {_justification(each.exemption)}" for each in report.exempt if each.outcome.rule.id == rule.id]
         if notes:
             Xml.SubElement(case, "system-out").text = "\n".join(notes)
+
+
+PACK = "inferplan"
+# What the pack reports under Pulumi's engine, where a few policies run all rules: `[rule] Kind/name path: problem; remedy`.
+_LINE = re.compile(r"(?P<unjudged>not evaluated: )?\[(?P<rule>[a-z0-9-]+)\] (?P<label>\S+) ?(?P<rest>.*)", re.DOTALL)
+
+
+def packs() -> dict[str, str]:
+    """The pack and its version, as the end of a run names them."""
+    return {PACK: version("inferplan")}
+
+
+def policy_events(report: Report) -> Iterator[dict[str, Any]]:
+    """One event for each outcome of `report`, under the rule's own name and severity; none for what is exempt."""
+    for level, outcomes in (("mandatory", report.violations), ("advisory", report.advice)):
+        for outcome in outcomes:
+            yield _event(level, outcome)
+    for expired in report.expired:
+        from policies.engine.report import expiry_message
+
+        yield _body("mandatory", expired.rule, "", expiry_message(expired), "")
+
+
+def read_rule(event: PolicyEvent) -> PolicyEvent:
+    """`event` under the name and severity of its rule, where it is one of this pack's and names only the policy that ran it."""
+    found = _LINE.search(event.message) if event.policy_pack_name == PACK else None
+    rule = all_rules().get(found["rule"]) if found else None
+    if found is None or rule is None:
+        return event
+    rest = found["rest"].removeprefix(": ")
+    message = f"{rule.title}\n{found['unjudged'] or ''}{rest}"
+    return event.model_copy(update={"policy_name": rule.id, "severity": str(rule.severity), "message": message})
+
+
+def _event(level: str, outcome: Outcome) -> dict[str, Any]:
+    place = f"{outcome.path}: " if outcome.path else ""
+    message = f"{outcome.rule.title}\n{place}{outcome.problem}; {outcome.remedy}"
+    return _body(level, outcome.rule.id, outcome.urn, message, str(outcome.rule.severity))
+
+
+def _body(level: str, rule: str, urn: str, message: str, severity: str) -> dict[str, Any]:
+    body = {"resourceUrn": urn} if urn else {}
+    body |= {"message": f"{message}\n", "color": "never", "policyName": rule, "policyPackName": PACK}
+    body |= {"policyPackVersion": version("inferplan"), "enforcementLevel": level}
+    return {"policyEvent": body | ({"severity": severity} if severity else {})}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -11,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from components.platforms.spec import ExistingCluster
 from operations.project import project_root, short_path, stack_file, stack_files, stack_name
+from operations.simulated_nodes import simulated_objects
+from rehearsal.engine.wire.recording import Recording
+from rehearsal.progress import Progress
+from rehearsal.secrets import SecretsError, open_secrets
 from stackfile.encryption import position_of
 from stackfile.imported_keys import with_secrets
 from stackfile.reader import PROJECT, StackFile, read_stack
+from stackfile.settings import validate
+from stackfile.stack import StackSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from rehearsal.cluster import Cluster
     from rehearsal.engine.apply.run import Outcome
     from rehearsal.engine.wait.object_events import Listener
-    from rehearsal.engine.wire.recording import Recording
-    from rehearsal.progress import Progress
     from rehearsal.secrets import OpenedSecrets
-    from stackfile.stack import StackSettings
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,6 @@ class Workspace:
     @cached_property
     def secrets(self) -> OpenedSecrets:
         """The stack's secrets in plain text, or placeholders. Raises SecretsError if the passphrase is wrong."""
-        from rehearsal.secrets import SecretsError, open_secrets
-
         try:
             return open_secrets(self.file.secrets, salt=self.file.encryption_salt, provider=self.file.secrets_provider)
         except SecretsError as error:
@@ -100,8 +100,6 @@ class Workspace:
         """Run the program, with fake nodes where the stack's own nodes are on another cluster; those of the pools `bought` come later."""
         import pulumi
 
-        from operations.simulated_nodes import simulated_objects
-
         for manifest in simulated_objects(self.settings, bought=bought):
             kind, name = manifest["kind"], manifest["metadata"]["name"]
             version = manifest["apiVersion"] if "/" in manifest["apiVersion"] else f"core/{manifest['apiVersion']}"
@@ -114,8 +112,6 @@ def open_workspace(stack: str) -> Workspace:
 
     Raises RequestError for an unknown stack, InvalidStack for a stack file with errors.
     """
-    from stackfile.settings import validate
-
     root = project_root()
     path = stack_file(root, stack).absolute()
     file = read_stack(path, shown_path=short_path(path))

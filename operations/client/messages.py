@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from operations.client.target import Caller, Target
 from operations.errors import OperationError
-
-if TYPE_CHECKING:
-    from operations.client.target import Caller, Target
 
 
 class AnswerError(Exception):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
+from urllib.parse import urlsplit
 
+from components.gateway.routes import public_path
 from components.handles import Endpoint, ModelTensors, ProtocolKind, Tensor, TextTensors
+from operations import kubectl
+from operations.contract import Contract
 from operations.errors import OperationError, RequestError
+from operations.keys import newest_key
+from operations.workspace import Workspace
 from stackfile.errors import unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from operations.contract import Contract
-    from operations.workspace import Workspace
 
 KEY_VARIABLE = "INFERPLAN_API_KEY"
 _OF_TENSORS = ("triton-generate", "kserve-v2-http", "kserve-v2-grpc")
@@ -132,8 +133,6 @@ def _tensors_of(text: TextTensors) -> ModelTensors:
 
 
 def _url(contract: Contract, model: str, kind: ProtocolKind, gateway: str | None, stack: str) -> str:
-    from components.gateway.routes import public_path
-
     if gateway is not None:
         return _gateway_url(gateway, kind) + public_path(model, kind)
     if contract.gateway is None:
@@ -146,8 +145,6 @@ def _url(contract: Contract, model: str, kind: ProtocolKind, gateway: str | None
 
 
 def _gateway_url(gateway: str, kind: ProtocolKind) -> str:
-    from urllib.parse import urlsplit
-
     parts = urlsplit(gateway)
     if kind == "kserve-v2-grpc":
         if "://" in gateway or ":" not in gateway:
@@ -162,7 +159,6 @@ def check_reachable(workspace: Workspace, gateway: str | None) -> None:
     """Raise OperationError if no call from here can be answered: on a simulated cluster, or behind an internal gateway."""
     if gateway is not None:
         return
-    from operations.kubectl import is_rehearsed
 
     stack = workspace.stack
     if workspace.simulated:
@@ -172,7 +168,7 @@ def check_reachable(workspace: Workspace, gateway: str | None) -> None:
         )
     spec = workspace.settings.gateway
     if spec is not None and not spec.access.is_public:
-        if is_rehearsed(workspace):
+        if kubectl.is_rehearsed(workspace):
             raise OperationError(
                 f"{stack} is rehearsed on this machine, and the pods of a rehearsal run no containers, so no model answers there. "
                 f"Forward the gateway of a real cluster, and add --gateway URL",
@@ -211,6 +207,4 @@ def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) 
 
 def derived(workspace: Workspace, consumer: str) -> Caller:
     """The newest key of `consumer`, from the stack's seed. Raises RequestError if the seed cannot be opened."""
-    from operations.keys import newest_key
-
     return Caller(consumer=consumer, key=newest_key(workspace, consumer))

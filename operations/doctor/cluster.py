@@ -8,18 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operations.doctor.findings import DeniedError
 from operations.errors import OperationError
 from operations.live import Get, LiveCluster, ObjectKey
 from operations.recovery.declared import key_of
 from rehearsal.engine.providers.kubernetes import is_object, is_patch
+from rehearsal.engine.wire.recording import Recording
 from review.pods import pod_sets, templates_of
-
-if TYPE_CHECKING:
-    from rehearsal.engine.wire.recording import Recording
-    from stackfile.stack import StackSettings
+from stackfile.stack import StackSettings
 
 # `nodes is forbidden: User "anna" cannot list resource "nodes" in API group "" at the cluster scope`
 _FORBIDDEN = re.compile(r'User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any, Final
 
+from operations.doctor.addons import check_network_policies, check_scaling
 from operations.doctor.cluster import ExaminedCluster, permission_aware
 from operations.doctor.findings import Check, Finding, error, ok, run_checks, unknown
-from operations.doctor.network_policies import check_network_policies
 from operations.doctor.nodes import check_devices, check_labels, check_sizes, check_taints
 from operations.doctor.objects import (
     check_ingress,
@@ -17,14 +22,12 @@ from operations.doctor.objects import (
     check_secrets,
     check_storage,
 )
-from operations.doctor.proxy import proxied
-from operations.doctor.scaling import check_scaling
 from operations.errors import OperationError, RequestError
-from operations.live import LiveCluster
-
-if TYPE_CHECKING:
-    from operations.workspace import Workspace
-    from rehearsal.engine.wire.recording import Recording
+from operations.kubectl import Kubectl
+from operations.kubectl_proxy import proxy_socket, send
+from operations.live import Get, LiveCluster
+from operations.workspace import Workspace
+from rehearsal.engine.wire.recording import Recording
 
 CLUSTER_CHECKS: Final[dict[str, Check[ExaminedCluster]]] = {
     "operators": check_operators,
@@ -47,6 +50,26 @@ def examine(workspace: Workspace, context: str | None = None) -> list[Finding]:
     """Return what the cloud and the cluster lack for the stack of `workspace`. `context` is one of the user's kubeconfig. Changes nothing."""
     recording = workspace.record()
     return [*_account(workspace, recording), *_cluster(workspace, recording, context or workspace.context)]
+
+
+@contextmanager
+def _reader(kubectl: Kubectl) -> Iterator[Get]:
+    """`get` of `kubectl`, through a proxy if one starts; after an error kubectl asks again and explains it."""
+    with ExitStack() as stack:
+        try:
+            socket = stack.enter_context(proxy_socket(kubectl))
+        except OperationError:
+            yield kubectl.get
+            return
+
+        def get(path: str) -> Mapping[str, Any]:
+            with suppress(OSError, HTTPException, ValueError):
+                status, content = send(socket, "GET", path)
+                if status == HTTPStatus.OK:
+                    return json.loads(content)
+            return kubectl.get(path)
+
+        yield get
 
 
 def policy(workspace: Workspace) -> str:
@@ -84,7 +107,7 @@ def _cluster(workspace: Workspace, recording: Recording, context: str | None) ->
     if context is None:
         return run_checks({"cluster": lambda _: [_without_context(workspace)]}, None)
     kubectl = f"kubectl --context {context}"
-    with proxied(context) as ask:
+    with _reader(Kubectl(context)) as ask:
         get = permission_aware(ask, kubectl)
         try:
             version = get("/version")["gitVersion"]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from components.handles import NodeTarget
+from components.nodes.pool import Pool
 from kube.names import HUGEPAGES
 from kube.quantity import amount, bytes_of, cpu_quantity, millicores_of, size_quantity
 from operations.doctor.cluster import ExaminedCluster
 from operations.doctor.findings import Finding, error, ok, unknown, warning
-
-if TYPE_CHECKING:
-    from components.handles import NodeTarget
-    from components.nodes.pool import Pool
 
 # A smaller difference is what the kubelet of another distribution reserves.
 _TOLERANCE = 0.95

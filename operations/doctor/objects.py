@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from components.storage.volume_spec import ClaimStoreSpec
 from kube.quantity import amount, canonical
 from operations.doctor.cluster import ExaminedCluster
 from operations.doctor.findings import Finding, error, ok, unknown, warning
@@ -82,8 +83,6 @@ def _parents(cluster: ExaminedCluster) -> set[tuple[str, str, str]]:
 
 def check_storage(cluster: ExaminedCluster) -> Iterator[Finding]:
     """Find StorageClasses, CSI drivers and claims that do not exist, and name NFS exports, which only a node can reach."""
-    from components.storage.volume_spec import ClaimStoreSpec
-
     yield from _claims_of_classes(cluster)
     own = {key.name for key, _ in cluster.of_kind("CSIDriver")}
     for key, inputs in cluster.of_kind("PersistentVolume"):

@@ -5,24 +5,17 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import socket
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 from operations.errors import OperationError
+from operations.kubectl import Kubectl
+from operations.kubectl_proxy import proxy_socket, send
 from operations.live import LiveCluster
-
-if TYPE_CHECKING:
-    from operations.kubectl import Kubectl
-    from rehearsal.cluster import Cluster
-
-_SECONDS: Final = 30.0
-_APPLY: Final = "application/apply-patch+yaml"
+from rehearsal.cluster import Cluster
+from rehearsal.cluster.api import APPLY, ApiError
 
 
 class DryRunRejected(Exception):  # noqa: N818 - named after what happened
@@ -53,8 +46,6 @@ class ComparedCluster:
 @contextlib.contextmanager
 def simulated(cluster: Cluster) -> Iterator[ComparedCluster]:
     """The simulated `cluster`."""
-    from rehearsal.cluster.api import ApiError
-
     with contextlib.closing(cluster.api()) as api:
 
         def dry_run(path: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:
@@ -70,64 +61,21 @@ def simulated(cluster: Cluster) -> Iterator[ComparedCluster]:
 
 @contextlib.contextmanager
 def behind_kubectl(kubectl: Kubectl) -> Iterator[ComparedCluster]:
-    """The cluster that `kubectl` reads, through `kubectl proxy` on a socket that only this user can open.
+    """The cluster that `kubectl` reads, through a proxy; kubectl apply uses one field manager for all objects."""
+    with proxy_socket(kubectl) as socket:
 
-    One process serves every request; kubectl apply uses one field manager for all objects.
-    """
-    with tempfile.TemporaryDirectory(prefix="inferplan-drift-") as folder:
-        path = Path(folder) / "api.sock"
-        process = subprocess.Popen(
-            kubectl.command("proxy", "--unix-socket", str(path), "--reject-paths", "^/api/.*/(exec|attach|portforward)"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        try:
-            announcement = process.stdout.readline() if process.stdout else ""
-            if "Starting to serve" not in announcement:
-                raise OperationError(
-                    f"kubectl proxy did not start: {announcement.strip() or 'it said nothing'}. Check: {kubectl.shown} version"
-                )
+        def dry_run(path: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:
+            query = urlencode({"fieldManager": manager, "force": "true", "dryRun": "All"})
+            try:
+                status, content = send(socket, "PATCH", f"{path}?{query}", json.dumps(body), {"Content-Type": APPLY})
+                if status < http.HTTPStatus.BAD_REQUEST:
+                    return json.loads(content)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                problem = f"the connection through kubectl proxy failed at {path}: {str(error).strip() or type(error).__name__}"
+                raise OperationError(f"The comparison stopped, because {problem}. Check: {kubectl.shown} version") from error
+            message = content.decode(errors="replace")
+            with contextlib.suppress(ValueError, AttributeError):
+                message = str(json.loads(content).get("message", ""))
+            raise DryRunRejected(status, message)
 
-            def dry_run(at: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:
-                try:
-                    return _apply(path, at, body, manager)
-                except (OSError, http.client.HTTPException, ValueError) as error:
-                    problem = f"the connection through kubectl proxy failed at {at}: {str(error).strip() or type(error).__name__}"
-                    raise OperationError(f"The comparison stopped, because {problem}. Check: {kubectl.shown} version") from error
-
-            yield ComparedCluster(live=LiveCluster(kubectl.get), dry_run=dry_run, kubectl=kubectl.shown)
-        finally:
-            process.terminate()
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
-
-
-def _apply(socket_path: Path, path: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:
-    """The answer to a dry run. Raises DryRunRejected, OSError, HTTPException, and ValueError for an answer that is not JSON."""
-    query = urlencode({"fieldManager": manager, "force": "true", "dryRun": "All"})
-    with contextlib.closing(_Connection(socket_path)) as connection:
-        connection.request("PATCH", f"{path}?{query}", json.dumps(body), {"Content-Type": _APPLY, "Accept": "application/json"})
-        answer = connection.getresponse()
-        content = answer.read()
-    if answer.status < http.HTTPStatus.BAD_REQUEST:
-        return json.loads(content)
-    message = content.decode(errors="replace")
-    with contextlib.suppress(ValueError, AttributeError):
-        message = str(json.loads(content).get("message", ""))
-    raise DryRunRejected(answer.status, message)
-
-
-class _Connection(http.client.HTTPConnection):
-    """An HTTP connection to a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_SECONDS)
-        self.sock.connect(str(self._path))
+        yield ComparedCluster(live=LiveCluster(kubectl.get), dry_run=dry_run, kubectl=kubectl.shown)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kube.field_owners import NODE_TAINTS, Owner, anyone_adds, manager_of, owner_of
 from kube.managed_fields import Writer, entries, is_taken_over, undeclared, writers
@@ -20,33 +20,18 @@ from kube.names import DOMAIN, QUEUE_LABEL, SERVER_KEY
 from kube.paths import MISSING, Path, mapping, value_at, with_values_of
 from operations.drift.cluster import ComparedCluster, DryRunRejected
 from operations.drift.compare import Difference, compare, declared_differences, declared_only, with_unknown_from
-from operations.drift.finding import Finding, action_of, setting_of
+from operations.drift.finding import Drift, Finding, action_of, setting_of
 from operations.drift.visible import variable_at, visible
+from operations.live import LiveCluster, ObjectKey
 from operations.recovery.declared import registered_objects
-from rehearsal.engine.wire.recording import PROVIDER_PREFIX
+from rehearsal.engine.wire.recording import PROVIDER_PREFIX, Recording, Registration
 from rehearsal.engine.wire.values import reveal
-
-if TYPE_CHECKING:
-    from operations.live import LiveCluster, ObjectKey
-    from rehearsal.engine.wire.recording import Recording, Registration
 
 _FORBIDDEN: Final = 403
 _DIGESTS: Final = (SERVER_KEY, f"{DOMAIN}/keys")
 """Annotations with a digest of a secret, which cannot be compared if the secrets are not known."""
 _MANAGER: Final = "inferplan-rehearsal"
 """Our field manager where the object records none of ours."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drift:
-    """The differences of a stack, the number of objects compared, and what was not compared, one sentence each."""
-
-    stack: str
-    findings: tuple[Finding, ...]
-    compared: int
-    uncovered: tuple[str, ...] = ()
-    failures: tuple[str, ...] = ()
-    """Sentences about objects that could not be compared because the API server answered with an error."""
 
 
 @dataclass(kw_only=True)

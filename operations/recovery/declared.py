@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operations.live import ObjectKey
 from operations.recovery.deployment import Declared
 from rehearsal.engine.providers.kubernetes import is_object, is_patch
+from rehearsal.engine.wire.recording import Recording, Registration
 from rehearsal.engine.wire.values import UNKNOWN, Secret
-
-if TYPE_CHECKING:
-    from rehearsal.engine.wire.recording import Recording, Registration
 
 
 def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]:

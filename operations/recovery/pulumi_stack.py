@@ -2,29 +2,33 @@
 
 A diagnosis reads the state, its locks and the cluster. A repair cancels the lock of a dead process and writes the repaired state.
 No object of the cluster changes before the update that follows.
+
+Locks of the file backend are those of Pulumi 3.260 (pkg/backend/diy/lock.go, read 2026-11):
+`.pulumi/locks/organization/<project>/<stack>/<uuid>.json` with pid, username, hostname and timestamp. Other locks cannot be read.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import socket
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from operations.errors import OperationError, RequestError, UnsettledError
+from operations.live import LiveCluster
 from operations.pulumi_cli import answer
 from operations.recovery.declared import declared_objects
 from operations.recovery.deployment import Repair, repair
-from operations.recovery.lock import Lock, locks_of
+from operations.update import UpdateTarget
+from operations.workspace import Workspace
+from rehearsal.engine.wire.recording import Recording
 from stackfile.reader import PROJECT
-
-if TYPE_CHECKING:
-    from operations.live import LiveCluster
-    from operations.update import UpdateTarget
-    from operations.workspace import Workspace
-    from rehearsal.engine.wire.recording import Recording
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,3 +119,66 @@ def check_settled(workspace: Workspace, target: UpdateTarget) -> None:
             f"{workspace.stack} was updated, and a preview still finds changes: {error} "
             f"Something on the cluster changes what the stack declares; to see it, run: pulumi preview --diff --stack {workspace.stack}"
         ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """One lock of a stack. `alive` is None if the holder ran on another machine."""
+
+    holder: str
+    since: str
+    alive: bool | None
+    pid: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.holder} since {self.since}"
+
+
+def locks_of(backend_url: str, project: str, stack: str) -> list[Lock]:
+    """The locks of `stack` in a file backend; empty for every other backend."""
+    parts = urlsplit(backend_url)
+    if parts.scheme != "file":
+        return []
+    folder = Path(unquote(parts.netloc + parts.path)).expanduser() / ".pulumi" / "locks" / "organization" / project / stack
+    return [lock for path in sorted(folder.glob("*.json")) if (lock := _read(path)) is not None]
+
+
+def _read(path: Path) -> Lock | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        pid, host, since = int(content["pid"]), str(content["hostname"]), str(content["timestamp"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        # The process was killed while it wrote its lock, so the lock is not held.
+        return Lock(holder=f"an unreadable lock file {path.name}", since="an unknown time", alive=False)
+    holder = f"process {pid} of {content.get('username', 'an unknown user')} on {host}"
+    return Lock(holder=holder, since=since, alive=_runs(pid, since) if host == socket.gethostname() else None, pid=pid)
+
+
+def _runs(pid: int, since: str) -> bool:
+    """True if process `pid` runs and took the lock at `since`; a later process may have the same number."""
+    if not Path("/proc/self/stat").exists():
+        return _signalled(pid)
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    boot = next(int(line.split()[1]) for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+    # Field 22 of proc(5), in clock ticks since the boot, whose time has a resolution of one second.
+    started = boot + int(rest[18]) / os.sysconf("SC_CLK_TCK")
+    try:
+        return state != "Z" and started <= datetime.fromisoformat(since).timestamp() + 2
+    except ValueError:
+        return state != "Z"
+
+
+def _signalled(pid: int) -> bool:
+    """True if process `pid` runs; for systems without /proc."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from operations.errors import UnsettledError
 from operations.live import LiveCluster, ObjectKey
-
-if TYPE_CHECKING:
-    from operations.workspace import Workspace
-    from rehearsal.cluster import Cluster
+from operations.workspace import Workspace
+from rehearsal.cluster import Cluster
 
 
 def running_cluster(workspace: Workspace) -> Cluster:

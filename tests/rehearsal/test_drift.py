@@ -12,8 +12,7 @@ import pytest
 
 from operations.drift.cluster import simulated
 from operations.drift.drift import drift
-from operations.drift.finding import Finding
-from operations.drift.text import Words, document, lines
+from operations.drift.finding import Finding, Words, document, lines
 from operations.workspace import open_workspace
 from rehearsal.cluster import start
 from rehearsal.cluster.api import Api, ApiError

@@ -6,16 +6,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
 from operations.doctor.findings import DeniedError, LoginError
 from operations.errors import OperationError
-
-if TYPE_CHECKING:
-    from rehearsal.engine.wire.recording import Recording, Registration
-    from stackfile.stack import StackSettings
+from rehearsal.engine.wire.recording import Recording, Registration
+from stackfile.stack import StackSettings
 
 Ask = Callable[..., Mapping[str, Any]]
 """`ask("ec2", "describe_vpcs", VpcIds=[...])`: the answer of AWS, all pages of it."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from components.platforms.aws.cluster_spec import EksCluster
 from operations.doctor.aws.account import Ask, Credentials, ExaminedAccount
 from operations.doctor.aws.buckets import check_buckets
-from operations.doctor.aws.offerings import check_offerings
 from operations.doctor.aws.permissions import check_permissions, policy_json, scope_of
-from operations.doctor.aws.quotas import check_counts, check_vcpus
+from operations.doctor.aws.quotas import check_counts, check_offerings, check_vcpus
 from operations.doctor.aws.resources import (
     check_account,
     check_certificate,
@@ -20,10 +19,8 @@ from operations.doctor.aws.resources import (
     check_reservations,
 )
 from operations.doctor.findings import Check, Finding, run_checks
-
-if TYPE_CHECKING:
-    from operations.workspace import Workspace
-    from rehearsal.engine.wire.recording import Recording
+from operations.workspace import Workspace
+from rehearsal.engine.wire.recording import Recording
 
 AWS_CHECKS: Final[dict[str, Check[ExaminedAccount]]] = {
     "AWS account": check_account,

@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from operations.doctor.aws.account import ExaminedAccount
 from operations.doctor.findings import Finding, error, ok
 from operations.errors import OperationError
-
-if TYPE_CHECKING:
-    from rehearsal.engine.wire.recording import Recording
+from rehearsal.engine.wire.recording import Recording
 
 # What IAM takes in one request, and roles of these services are passed on by the stack.
 _BATCH = 100

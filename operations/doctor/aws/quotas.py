@@ -1,4 +1,4 @@
-"""Checks of service quotas: what the stack needs at its start and at its maximum, with what others already use.
+"""Checks of what AWS lets the account start: service quotas, and the zones that offer the instance types of pools.
 
 Quotas are found by their names, and their codes come from the same answer.
 """
@@ -6,7 +6,7 @@ Quotas are found by their names, and their codes come from the same answer.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -156,3 +156,36 @@ def _judge(
     if used + start > value:
         return error(message, remedy)
     return warning(message, remedy) if used + most > value else ok(message)
+
+
+def check_offerings(account: ExaminedAccount) -> Iterator[Finding]:
+    """Compare the zones of each pool with those in which AWS offers its instance types."""
+    types = sorted({each for pool in account.pools.values() for each in pool.machines})
+    if not types:
+        yield ok("the stack buys no instances")
+        return
+    filters = [{"Name": "instance-type", "Values": types}]
+    answer = account.ask("ec2", "describe_instance_type_offerings", LocationType="availability-zone", Filters=filters)
+    offered: dict[str, set[str]] = defaultdict(set)
+    for each in answer["InstanceTypeOfferings"]:
+        offered[each["InstanceType"]].add(each["Location"])
+    for name, pool in account.pools.items():
+        zones = set(pool.location(account.cluster.location).zones)
+        for each in pool.machines:
+            yield _judge_offering(name, each, zones, offered[each], account.region)
+
+
+def _judge_offering(pool: str, instance_type: str, zones: set[str], offered: set[str], region: str) -> Finding:
+    start, missing = f"pool {pool}: AWS offers {instance_type}", ", ".join(sorted(zones - offered))
+    elsewhere = f"in {', '.join(sorted(offered))}" if offered else f"nowhere in {region}"
+    if not zones & offered:
+        usable = (
+            f"write nodePools.{pool}.zones: [{', '.join(sorted(offered))}]" if offered else f"write other nodePools.{pool}.instanceTypes"
+        )
+        return error(f"{start} {elsewhere}, and not in the pool's zones {missing}", usable)
+    if missing:
+        usable = ", ".join(sorted(zones & offered))
+        return warning(
+            f"{start} {elsewhere}, and not in {missing}; no node of that type starts there", f"write nodePools.{pool}.zones: [{usable}]"
+        )
+    return ok(f"{start} in every zone of the pool")

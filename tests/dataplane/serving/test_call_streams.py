@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operations.client.http_connection import answer
+from operations.client.connection import answer
 from operations.client.target import Caller, target
 from operations.contract import Contract
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec

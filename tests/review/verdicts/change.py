@@ -73,7 +73,7 @@ def preview_of(each: Change) -> Preview:
 
 def events_of(each: Change) -> bytes:
     from operations.policy_check import judge
-    from operations.policy_events import packs, policy_events
+    from operations.violation_formats import packs, policy_events
     from rehearsal.engine.plan.events import events_of as events
     from rehearsal.engine.plan.events import to_ndjson
     from rehearsal.engine.plan.steps import make_plan

@@ -132,9 +132,7 @@ def test_no_refusal_shows_a_secret(project, told, monkeypatch, spoilt):
     assert hits(_secrets(), {"plan": said, **written}) == []
 
 
-@pytest.mark.parametrize(
-    ("where", "kept"), [("components.gateway.keys.fingerprint", False), ("rehearsal.engine.plan.events.events_of", True)]
-)
+@pytest.mark.parametrize(("where", "kept"), [("components.gateway.keys.fingerprint", False), ("operations.plan.events_of", True)])
 def test_neither_word_nor_trace_of_a_defect_shows_a_secret(project, told, monkeypatch, where, kept):
     def broken(*_arguments, **_named):
         raise RuntimeError("a defect where secrets are at hand")

@@ -256,9 +256,7 @@ def test_a_run_that_is_killed_before_the_end_leaves_no_stack(new):
 
 
 def test_a_copy_that_would_read_otherwise_is_not_kept(new, monkeypatch):
-    from stackfile import yaml_edit
-
-    monkeypatch.setattr(yaml_edit, "replace_scalar", lambda text, _path, _plain: text.replace("replicas: 2", "replicas: 3"))
+    monkeypatch.setattr("operations.new_stack.replace_scalar", lambda text, _path, _plain: text.replace("replicas: 2", "replicas: 3"))
     before = files()
     code, said = new("acme")
     assert code == 2

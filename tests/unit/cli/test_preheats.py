@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from cli.main import run
-from operations.preheat_status import preheats
+from operations.job_status import preheats
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 

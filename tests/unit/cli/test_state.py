@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from operations.contract import contract_of
+from operations.job_status import PreheatRow
 from operations.model_status import queue_messages
-from operations.preheat_status import PreheatRow
 from operations.status import StackState, read_state
 from operations.workspace import open_workspace
 

@@ -12,7 +12,7 @@ import pytest
 
 from operations.drift.cluster import ComparedCluster, DryRun
 from operations.drift.drift import Drift, drift
-from operations.drift.text import Words, document, lines, notes_before_update
+from operations.drift.finding import Words, document, lines, notes_before_update
 from operations.live import LiveCluster, ObjectKey
 
 WORDS = Words(command="inferplan up x", file="Pulumi.x.yaml", kubectl="kubectl")

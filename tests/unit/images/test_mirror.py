@@ -10,7 +10,7 @@ import pytest
 
 from images.catalogue import default_image, facts_of
 from images.mirror import mirrored, upstream
-from operations.images import images_of
+from operations.plan import images_of
 from rehearsal.engine.program.record import record
 from rehearsal.engine.wire.recording import Recording
 from tests.plans import containers_of

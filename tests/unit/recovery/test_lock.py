@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from operations.recovery.lock import locks_of
+from operations.recovery.pulumi_stack import locks_of
 
 
 @pytest.fixture

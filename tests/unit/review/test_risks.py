@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from operations.policy_events import read_rule
+from operations.violation_formats import read_rule
 from review.findings import findings_of
 from review.markdown import render
 from review.report import make_report
