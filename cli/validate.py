@@ -60,8 +60,8 @@ def _check(name: str) -> _Check:
     except InvalidStack as invalid:
         errors = [
             {
-                "message": each.error.message,
-                "path": dotted(each.error.path),
+                "message": each.message,
+                "path": dotted(each.path),
                 "line": None if each.position is None else each.position.line,
                 "column": None if each.position is None else each.position.column,
             }

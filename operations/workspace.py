@@ -16,7 +16,7 @@ from operations.simulated_nodes import simulated_objects
 from rehearsal.engine.wire.recording import Recording
 from rehearsal.progress import Progress
 from rehearsal.secrets import SecretsError, open_secrets
-from stackfile.encryption import position_of
+from stackfile.encrypted import position_of
 from stackfile.imported_keys import with_secrets
 from stackfile.reader import PROJECT, StackFile, read_stack
 from stackfile.settings import validate

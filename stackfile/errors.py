@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from components.spec import SpecError
 
@@ -14,17 +14,17 @@ _PLAIN_PART = re.compile(r"^[A-Za-z0-9_:/-]+$")
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """A line and a column of a file, both counted from 1."""
+    """A line and a column of a file, both counted from 1, and the offset in its text if it is known."""
 
     line: int
     column: int
+    index: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
-class LocatedError:
+class LocatedError(SpecError):
     """A validation error and where it is in the file; `position` is None if there is no file."""
 
-    error: SpecError
     position: Position | None
 
 
@@ -69,13 +69,12 @@ def sentence(text: str) -> str:
 class InvalidStack(Exception):  # noqa: N818 - it carries a list of errors
     """Raised for a stack that does not pass validation, with all of its errors.
 
-    `errors` are in the order of the file, `lines` are their texts, `source` is the file (or the name used in its place).
+    `located` are in the order of the file, `lines` are their texts, `source` is the file (or the name used in its place).
     """
 
     def __init__(self, source: str, located: Iterable[LocatedError]) -> None:
         self.source = source
         self.located = tuple(sorted(dict.fromkeys(located), key=lambda each: (each.position is None, each.position or Position(0, 0))))
-        self.errors: tuple[SpecError, ...] = tuple(each.error for each in self.located)
         self.lines: tuple[str, ...] = tuple(self._line(each) for each in self.located)
         super().__init__("\n".join((*self.lines, self.summary)))
 
@@ -87,10 +86,7 @@ class InvalidStack(Exception):  # noqa: N818 - it carries a list of errors
 
     def _line(self, located: LocatedError) -> str:
         where = "" if located.position is None else f":{located.position.line}:{located.position.column}"
-        path = dotted(located.error.path)
-        return _one_line(f"{self.source}{where}: {path}{': ' if path else ''}{located.error.message}")
-
-
-def _one_line(text: str) -> str:
-    """`text` with every unprintable character escaped: a message quotes what a file holds, but an error is one line."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode() for char in text)
+        path = dotted(located.path)
+        line = f"{self.source}{where}: {path}{': ' if path else ''}{located.message}"
+        # A message quotes text of the file, but an error is one line.
+        return "".join(char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode() for char in line)

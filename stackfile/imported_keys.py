@@ -77,9 +77,9 @@ def with_secrets(config: Mapping[str, str], secrets: Mapping[str, str], *, place
     return passed, frozenset(secret_keys)
 
 
-def plain_text_error(path: KeyPath, command: str) -> SpecError:
-    """The error of a secret at `path` that is not encrypted; `command` sets it."""
-    return SpecError(path, f"The secret is in plain text but must be encrypted. Consider it compromised, and set a new one: {command}")
+def plain_text_message(command: str) -> str:
+    """The message about a secret that is not encrypted; `command` sets it."""
+    return f"The secret is in plain text but must be encrypted. Consider it compromised, and set a new one: {command}"
 
 
 def errors(keys: Mapping[Owner, str], *, secret: bool) -> Iterator[SpecError]:
@@ -87,7 +87,7 @@ def errors(keys: Mapping[Owner, str], *, secret: bool) -> Iterator[SpecError]:
     for owner, key in sorted(keys.items()):
         weakness = imported_key_error(key)
         if not secret:
-            yield plain_text_error(_path(owner), command_for(_path(owner)))
+            yield SpecError(_path(owner), plain_text_message(command_for(_path(owner))))
         elif weakness is not None:
             yield SpecError(_path(owner), weakness)
     for owner, (consumer, version) in collisions(keys).items():

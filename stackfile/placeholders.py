@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.spec import KeyPath, SpecError
 from stackfile.errors import InvalidStack, LocatedError, shown
 from stackfile.public_keys import EXAMPLES, mark
-from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from stackfile.reader import user_path
+from stackfile.yaml_tree import MapNode, ScalarNode, walk
 
 if TYPE_CHECKING:
     from stackfile.reader import StackFile
@@ -52,23 +51,15 @@ def placeholders(file: StackFile, settings: StackSettings) -> list[LocatedError]
     is_example = file.encryption_salt is not None and mark(file.encryption_salt) in EXAMPLES
     if is_example or settings.cluster.is_simulated or not isinstance(file.root, MapNode) or "config" not in file.root.items:
         return []
-    return list(_below(file.root.items["config"], ()))
+    errors = []
+    for node, path, _ in walk(file.root.items["config"], ("config",), file.root.position):
+        if isinstance(node, ScalarNode):
+            row = next(((cause, remedy) for pattern, cause, remedy in _RESERVED if pattern.fullmatch(node.text)), None)
+            if row is not None:
+                errors.append(LocatedError(user_path(path), f"{shown(node.text)} {row[0]}. {row[1]}.", node.position))
+    return errors
 
 
 def lines(file: StackFile, settings: StackSettings) -> tuple[str, ...]:
     """Return the errors as lines of text."""
     return InvalidStack(file.shown_path, placeholders(file, settings)).lines
-
-
-def _below(node: Node, path: KeyPath) -> Iterator[LocatedError]:
-    if isinstance(node, MapNode):
-        for key, item in node.items.items():
-            yield from _below(item, (*path, key if path else key.removeprefix("inferplan:")))
-    elif isinstance(node, ListNode):
-        for index, item in enumerate(node.items):
-            yield from _below(item, (*path, index))
-    elif isinstance(node, ScalarNode):
-        for pattern, cause, remedy in _RESERVED:
-            if pattern.fullmatch(node.text):
-                yield LocatedError(SpecError(path, f"{shown(node.text)} {cause}. {remedy}."), node.position)
-                break

@@ -9,15 +9,14 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from components.spec import KeyPath, SpecError
+from components.spec import KeyPath
 from stackfile import imported_keys
-from stackfile.encrypted import ciphertext, misplaced, secret_error
-from stackfile.encryption import damaged
+from stackfile.encrypted import ciphertext, damaged, misplaced, secret_errors, text_of
 from stackfile.errors import LocatedError, Position, shown, suggestion
-from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode, ambiguities, find, read_tree, to_data
+from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode, find, read_tree, to_data, walk
 
 PROJECT = "inferplan"
 SEED_KEY, PREVIOUS_SEED_KEY = SECRET_KEYS = ("apiKeySeed", "previousApiKeySeed")
@@ -49,16 +48,12 @@ class StackFile:
 
     def written(self, path: KeyPath) -> str | None:
         """The text of the scalar at `path` as it is in the file, None if there is no scalar."""
-        if self.root is None:
-            return None
-        node, _ = find(self.root, self._full(path))
+        node = None if self.root is None else find(self.root, self._full(path))[0]
         return node.text if isinstance(node, ScalarNode) else None
 
     def written_keys(self, *path: str) -> frozenset[str]:
         """The keys of the mapping at `path` as they are in the file, none if there is no mapping."""
-        if self.root is None:
-            return frozenset()
-        node, _ = find(self.root, self._full(path))
+        node = None if self.root is None else find(self.root, self._full(path))[0]
         return frozenset(node.items) if isinstance(node, MapNode) else frozenset()
 
     def _full(self, path: KeyPath) -> KeyPath:
@@ -92,29 +87,16 @@ def read_stack(path: Path, *, shown_path: str | None = None) -> StackFile:
     if error is not None:
         return StackFile(path, name, errors=(error,))
     tree = read_tree(text)
-    errors = [*tree.errors]
-    if isinstance(tree.root, MapNode):
-        reader = _Sections(tree.root)
-        errors += reader.read()
-        errors += damaged(tree.root)
-        return StackFile(
-            path,
-            name,
-            reader.config,
-            reader.secrets,
-            reader.text("encryptionsalt"),
-            reader.text("secretsprovider"),
-            _named(errors),
-            tree.root,
-        )
+    errors, root = [*tree.errors], tree.root
+    if isinstance(root, MapNode):
+        sections = _Sections(root)
+        errors += [*sections.read(), *damaged(root)]
+        salt, provider = (text_of(root.items.get(key)) or None for key in ("encryptionsalt", "secretsprovider"))
+        return StackFile(path, name, sections.config, sections.secrets, salt, provider, _named(errors), root)
     if not errors:
-        problem = "is empty" if tree.root is None or to_data(tree.root) is None else f"holds {kind(tree.root)}"
-        errors.append(_error((), f"The file {problem}. Write a mapping that starts with 'config:'.", Position(1, 1)))
+        problem = "is empty" if root is None or to_data(root) is None else f"holds {kind(root)}"
+        errors.append(LocatedError((), f"The file {problem}. Write a mapping that starts with 'config:'.", Position(1, 1)))
     return StackFile(path, name, errors=_named(errors))
-
-
-def _error(path: KeyPath, message: str, position: Position | None) -> LocatedError:
-    return LocatedError(SpecError(path, message), position)
 
 
 def kind(node: Node) -> str:
@@ -136,7 +118,7 @@ def kind(node: Node) -> str:
 
 def _text(path: Path) -> tuple[str, LocatedError | None]:
     def reject(message: str, position: Position | None = None) -> tuple[str, LocatedError]:
-        return "", _error((), message, position)
+        return "", LocatedError((), message, position)
 
     try:
         with path.open("rb") as stream:
@@ -156,10 +138,11 @@ def _text(path: Path) -> tuple[str, LocatedError | None]:
 
 
 def _named(errors: list[LocatedError]) -> tuple[LocatedError, ...]:
-    return tuple(_error(_user_path(each.error.path), each.error.message, each.position) for each in errors)
+    return tuple(replace(each, path=user_path(each.path)) for each in errors)
 
 
-def _user_path(path: KeyPath) -> KeyPath:
+def user_path(path: KeyPath) -> KeyPath:
+    """`path` of the file as the user thinks of it, without `config` and without the prefix of the project."""
     return (str(path[1]).removeprefix(f"{PROJECT}:"), *path[2:]) if path[:1] == ("config",) and len(path) > 1 else path
 
 
@@ -171,30 +154,27 @@ class _Sections:
         self.config: dict[str, str] = {}
         self.secrets: dict[str, str] = {}
 
-    def text(self, key: str) -> str | None:
-        node = self.root.items.get(key)
-        return node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else None
-
     def read(self) -> Iterator[LocatedError]:
         for key, node in self.root.items.items():
             position = self.root.keys[key]
             if key not in _TOP_LEVEL:
                 hint = f" Write it below config as {PROJECT}:{key}." if ":" not in key else " Indent it below config."
                 hint = suggestion(key, _TOP_LEVEL) or hint
-                yield _error((key,), f"Unknown field {shown(key)}.{hint} Allowed fields: {', '.join(_TOP_LEVEL)}.", position)
-            elif key not in ("config", "environment") and self.text(key) is None:
+                message = f"Unknown field {shown(key)}.{hint} Allowed fields: {', '.join(_TOP_LEVEL)}."
+                yield LocatedError((key,), message, position)
+            elif key not in ("config", "environment") and kind(node) != "text":
                 problem = f"{kind(node).capitalize()} is not valid."
-                yield _error((key,), f"{problem} Expected the text that the Pulumi CLI wrote. Restore it.", position)
+                yield LocatedError((key,), f"{problem} Expected the text that the Pulumi CLI wrote. Restore it.", position)
         config = self.root.items.get("config")
         if config is None:
             message = f"Missing required field config. Write 'config:' and {PROJECT}:cluster, {PROJECT}:nodePools and the rest below it."
-            yield _error((), message, Position(1, 1))
+            yield LocatedError((), message, Position(1, 1))
         elif isinstance(config, MapNode):
             for key, node in config.items.items():
                 yield from self._entry(key, node, config.keys[key])
         else:
             message = f"{kind(config).capitalize()} is not valid. Expected a mapping of keys such as {PROJECT}:cluster."
-            yield _error(("config",), message, self.root.keys["config"])
+            yield LocatedError(("config",), message, self.root.keys["config"])
 
     def _entry(self, key: str, node: Node, position: Position) -> Iterator[LocatedError]:
         parts = key.split(":")
@@ -202,14 +182,14 @@ class _Sections:
         path = ("config", key)
         if len(parts) > 2:
             example = f"{parts[0]}:{parts[-1]}"
-            yield _error(path, f"Key {key!r} has {len(parts)} parts. Expected namespace:name, for example {example}.", position)
+            yield LocatedError(path, f"Key {key!r} has {len(parts)} parts. Expected namespace:name, for example {example}.", position)
         elif len(parts) > 1 and parts[0] not in (PROJECT, *PROVIDER_NAMESPACES):
             near = difflib.get_close_matches(parts[0], (PROJECT, *PROVIDER_NAMESPACES), n=1)
             hint = f" Did you mean '{near[0]}:{parts[1]}'?" if near else ""
             allowed = ", ".join(f"{each}:" for each in (PROJECT, *PROVIDER_NAMESPACES))
-            yield _error(path, f"Unknown namespace {shown(parts[0])}.{hint} Allowed namespaces: {allowed}.", position)
+            yield LocatedError(path, f"Unknown namespace {shown(parts[0])}.{hint} Allowed namespaces: {allowed}.", position)
         elif full in self.config or full in self.secrets:
-            yield _error(path, f"Duplicate key {full!r}, with and without its prefix. Remove one.", position)
+            yield LocatedError(path, f"Duplicate key {full!r}, with and without its prefix. Remove one.", position)
         else:
             yield from self._value(full, path, node, position)
 
@@ -220,16 +200,16 @@ class _Sections:
         if ours and name in SECRET_KEYS:
             if encrypted is not None:
                 self.secrets[full] = encrypted
-            error = secret_error(node, path, f"pulumi config set --secret {name}")
-            if error is not None:
-                yield LocatedError(error, position)
+            yield from secret_errors(node, path, position, f"pulumi config set --secret {name}")
             return
         if encrypted is not None and not ours:
             self.secrets[full] = encrypted
             return
-        yield from misplaced(node, _user_path(path), position, allowed=SECRET_KEYS)
+        yield from misplaced(node, user_path(path), position, allowed=SECRET_KEYS)
         if ours:
-            yield from ambiguities(node, path)
+            for each, here, _ in walk(node, path, position):
+                if isinstance(each, ScalarNode) and each.ambiguity is not None:
+                    yield LocatedError(here, each.ambiguity, each.position)
         self.config[full] = _cli_text(node)
         if full == f"{PROJECT}:{imported_keys.SECTION}":
             section = to_data(node)

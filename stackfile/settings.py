@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -28,9 +28,6 @@ from stackfile.stack import Stack, StackSecrets, StackSettings
 from stackfile.valid_subset import text_at, valid_subset, with_samples
 from stackfile.yaml_scalars import AMBIGUOUS
 
-if TYPE_CHECKING:
-    import pulumi
-
 Written = Callable[[KeyPath], str | None]
 _CONSUMERS = f"{PROJECT}:{imported_keys.SECTION}"
 
@@ -39,8 +36,7 @@ def validate(file: StackFile) -> StackSettings:
     """Check `file` and return its settings. Raises InvalidStack with every error of the file, of its values and between them."""
     if file.root is None:
         raise InvalidStack(file.shown_path, file.errors)
-    ours = {key: value for key, value in file.config.items() if key.startswith(f"{PROJECT}:")}
-    settings, errors = _judge(ours, has_key_seed=f"{PROJECT}:{SEED_KEY}" in file.secrets, file=file)
+    settings, errors = _judge(_sections(file), has_key_seed=f"{PROJECT}:{SEED_KEY}" in file.secrets, file=file)
     if settings is None or errors:
         raise InvalidStack(file.shown_path, errors)
     return settings
@@ -69,26 +65,36 @@ def load(*, rehearsal: bool = False) -> Stack:
     fields = [each.alias or key for key, each in StackSettings.model_fields.items()]
     values = {f"{PROJECT}:{key}": text for key in fields if (text := config.get(key)) is not None}
     seeds = {key: seed for key in SECRET_KEYS if (seed := config.get(key))}
-    keys = _plain_keys(values.get(_CONSUMERS, "{}"))
+    keys = imported_keys.plain_keys(_parsed(values.get(_CONSUMERS, "")))
     file = _file_behind(values, name)
     if file is not None:
-        # Keys that no field reads are never asked for, and yet a misspelt one must not pass in silence.
-        values = {**{key: text for key, text in file.config.items() if key.startswith(f"{PROJECT}:")}, **values}
-    settings, errors = _judge(values, has_key_seed=SEED_KEY in seeds, file=file)
-    errors = [*errors, *(LocatedError(each, file.locate(each.path) if file else None) for each in _seed_errors(seeds, is_config_secret))]
-    reported = {each.error.path for each in errors}
-    key_errors = [each for each in imported_keys.errors(keys, secret=is_config_secret(_CONSUMERS)) if each.path not in reported]
-    errors = [*errors, *(LocatedError(each, file.locate(each.path) if file else None) for each in key_errors)]
+        # The program reads no key without a field, but a misspelt one must be an error.
+        values = _sections(file) | values
+    settings, located = _judge(values, has_key_seed=SEED_KEY in seeds, file=file)
+    reported = {each.path for each in located}
+    key_errors = imported_keys.errors(keys, secret=is_config_secret(_CONSUMERS))
+    errors = [*_seed_errors(seeds, is_config_secret), *(each for each in key_errors if each.path not in reported)]
     if settings is not None and not settings.cluster.is_simulated:
         harmless = rehearsal or pulumi.runtime.is_dry_run()
-        errors = [*errors, *(error for key, seed in seeds.items() for error in _public(key, seed, name, file, harmless=harmless))]
-        errors = [*errors, *(placeholders(file, settings) if file and not harmless else [])]
-    if settings is None or errors:
-        raise StackRunError(file.shown_path if file else f"stack {name}", errors)
+        errors += [error for key, seed in seeds.items() for error in _public_seed_errors(key, seed, name, file, harmless=harmless)]
+        located += placeholders(file, settings) if file and not harmless else []
+    located += [_located(each, file) for each in errors]
+    if settings is None or located:
+        raise StackRunError(file.shown_path if file else f"stack {name}", located)
     for each in advised(settings, file):
         pulumi.log.warn(each)
-    secrets = StackSecrets(tuple(pulumi.Output.secret(seed) for seed in seeds.values()), _secret_keys(keys))
+    secrets = StackSecrets(tuple(pulumi.Output.secret(seed) for seed in seeds.values()))
+    for (consumer, version), key in sorted(keys.items()):
+        secrets.imported_keys.setdefault(consumer, {})[version] = pulumi.Output.secret(key)
     return Stack(name, settings, secrets, simulated_kubeconfig(name))
+
+
+def _located(error: SpecError, file: StackFile | None) -> LocatedError:
+    return LocatedError(error.path, error.message, file.locate(error.path) if file else None)
+
+
+def _sections(file: StackFile) -> dict[str, str]:
+    return {key: text for key, text in file.config.items() if key.startswith(f"{PROJECT}:")}
 
 
 def _seed_errors(seeds: Mapping[str, str], is_config_secret: Callable[[str], bool]) -> Iterator[SpecError]:
@@ -96,40 +102,21 @@ def _seed_errors(seeds: Mapping[str, str], is_config_secret: Callable[[str], boo
         if weakness := seed_error(seed):
             yield SpecError((key,), f"The seed {weakness}")
         if not is_config_secret(f"{PROJECT}:{key}"):
-            yield imported_keys.plain_text_error((key,), f"pulumi config set --secret {key}")
+            yield SpecError((key,), imported_keys.plain_text_message(f"pulumi config set --secret {key}"))
     if seeds.get(PREVIOUS_SEED_KEY) == seeds.get(SEED_KEY, ""):
         remedy = f"Set a new {SEED_KEY}, or remove it: pulumi config rm {PREVIOUS_SEED_KEY}"
         yield SpecError((PREVIOUS_SEED_KEY,), f"The seed is the same as {SEED_KEY}. {remedy}")
 
 
-def _public(key: str, seed: str, stack: str, file: StackFile | None, *, harmless: bool) -> Iterator[LocatedError]:
+def _public_seed_errors(key: str, seed: str, stack: str, file: StackFile | None, *, harmless: bool) -> Iterator[SpecError]:
     """The error of keys that anyone can derive; a warning if that is `harmless`, because nothing is deployed to a real cluster."""
     import pulumi
 
-    salt = file.encryption_salt if file else None
-    why = public_keys.publicity(seed, salt, os.environ.get("PULUMI_CONFIG_PASSPHRASE"))
-    if why is None:
-        return
-    if harmless:
+    why = public_keys.publicity(seed, file.encryption_salt if file else None, os.environ.get("PULUMI_CONFIG_PASSPHRASE"))
+    if why is not None and harmless:
         pulumi.log.warn(public_keys.warning(why, stack, key))
-        return
-    yield LocatedError(SpecError((key,), public_keys.rejection(why, stack, key)), file.locate((key,)) if file else None)
-
-
-def _plain_keys(consumers: str) -> dict[tuple[str, int], str]:
-    try:
-        return imported_keys.plain_keys(json.loads(consumers))
-    except (ValueError, RecursionError):
-        return {}
-
-
-def _secret_keys(keys: Mapping[tuple[str, int], str]) -> dict[str, dict[int, pulumi.Output[str]]]:
-    import pulumi
-
-    outputs: dict[str, dict[int, pulumi.Output[str]]] = {}
-    for (consumer, version), key in sorted(keys.items()):
-        outputs.setdefault(consumer, {})[version] = pulumi.Output.secret(key)
-    return outputs
+    elif why is not None:
+        yield SpecError((key,), public_keys.rejection(why, stack, key))
 
 
 def simulated_kubeconfig(stack: str) -> str:
@@ -154,16 +141,16 @@ def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | N
     settings, errors = _check(data, file.written if file else lambda _path: None, has_key_seed=has_key_seed)
     if settings is None:
         errors += _hidden_errors(data, errors, has_key_seed=has_key_seed)
-    if not has_key_seed and all(error.path != (SEED_KEY,) for error in (*errors, *(each.error for each in notation))):
+    if not has_key_seed and all(error.path != (SEED_KEY,) for error in (*errors, *(notation))):
         remedy = f'Set it with: pulumi config set --secret {SEED_KEY} "$(openssl rand -hex 32)"'
         errors.append(SpecError((SEED_KEY,), f"Missing required secret. {remedy}"))
     errors = without_renamed(errors)
     # The field's own message has the values that it allows.
     judged = {error.path for error in errors}
-    notation = [each for each in notation if each.error.path not in judged or AMBIGUOUS not in each.error.message]
-    reported = {each.error.path for each in notation}
+    notation = [each for each in notation if each.path not in judged or AMBIGUOUS not in each.message]
+    reported = {each.path for each in notation}
     errors = [error for error in errors if error.path not in reported and error.path[-1:] != ("secure",)]
-    return settings, [*notation, *(LocatedError(error, file.locate(error.path) if file else None) for error in errors)]
+    return settings, [*notation, *(_located(error, file) for error in errors)]
 
 
 def _check(data: dict[str, Any], written: Written, *, has_key_seed: bool) -> tuple[StackSettings | None, list[SpecError]]:
@@ -208,13 +195,16 @@ def _cross_errors_of_valid_sections(data: dict[str, Any], errors: list[SpecError
     return [error for error in check(settings, has_key_seed=has_key_seed) if not suggestion(text_at(data, error.path), left_out)]
 
 
-def _structure(key: str, text: str) -> Any:
-    """The value that `text` stands for, imported keys masked."""
+def _parsed(text: str) -> Any:
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return imported_keys.mask_keys(value) if key == _CONSUMERS else value
+
+
+def _structure(key: str, text: str) -> Any:
+    """The value that `text` stands for, imported keys masked."""
+    return imported_keys.mask_keys(_parsed(text)) if key == _CONSUMERS else _parsed(text)
 
 
 def _file_behind(config: Mapping[str, str], stack: str) -> StackFile | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Self, cast
 
@@ -72,7 +71,7 @@ class StackSecrets:
 
     seeds: tuple[pulumi.Output[str], ...] = field(repr=False)
     """The seeds that API keys are derived from: the current seed and, during a rotation, the previous one."""
-    imported_keys: Mapping[str, Mapping[int, pulumi.Output[str]]] = field(default_factory=dict, repr=False)
+    imported_keys: dict[str, dict[int, pulumi.Output[str]]] = field(default_factory=dict, repr=False)
     """Keys that users import instead, by consumer and version."""
 
 

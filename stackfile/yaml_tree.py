@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from components.spec import KeyPath, SpecError
+from components.spec import KeyPath
 from stackfile.errors import LocatedError, Position
 from stackfile.yaml_scalars import Scalar, resolve
 
@@ -23,9 +23,10 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(slots=True)
 class ScalarNode:
-    """A single value; `text` is how it was written, quotes left out."""
+    """A single value; `text` is how it was written, quotes left out. Each node knows the offset where its text ends."""
 
     position: Position
+    end: int
     text: str
     value: Scalar
     ambiguity: str | None = None
@@ -33,9 +34,11 @@ class ScalarNode:
 
 @dataclass(slots=True)
 class ListNode:
-    """A sequence."""
+    """A sequence; `flow` is true for one in brackets."""
 
     position: Position
+    end: int
+    flow: bool
     items: list[Node] = field(default_factory=list)
 
 
@@ -44,6 +47,8 @@ class MapNode:
     """A mapping; `keys` holds where each key was written."""
 
     position: Position
+    end: int
+    flow: bool
     items: dict[str, Node] = field(default_factory=dict)
     keys: dict[str, Position] = field(default_factory=dict)
 
@@ -63,150 +68,114 @@ class _Stop(Exception):  # noqa: N818 - ends the reading; the error is recorded 
     pass
 
 
-@dataclass(slots=True)
-class _Open:
-    """A collection whose end has not been read; `key` waits for its value."""
-
-    node: MapNode | ListNode
-    path: KeyPath
-    key: str | None = None
-    key_position: Position | None = None
-
-
 class _Reader:
-    def __init__(self) -> None:
-        self.root: Node | None = None
+    def __init__(self, text: str) -> None:
+        self.events = yaml.parse(text, Loader=LOADER)
         self.errors: list[LocatedError] = []
-        self.open: list[_Open] = []
-        self.documents = 0
 
     def error(self, position: Position, path: KeyPath, message: str) -> None:
-        self.errors.append(LocatedError(SpecError(path, message), position))
+        self.errors.append(LocatedError(path, message, position))
 
-    def event(self, event: yaml.Event) -> None:
-        position = Position(event.start_mark.line + 1, event.start_mark.column + 1)
-        match event:
-            case yaml.ScalarEvent():
-                self.reject_extras(event, position)
-                self.attach(_scalar(event, position), position)
-            case yaml.MappingStartEvent():
-                self.reject_extras(event, position)
-                self.descend(MapNode(position), position)
-            case yaml.SequenceStartEvent():
-                self.reject_extras(event, position)
-                self.descend(ListNode(position), position)
-            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                self.open.pop()
-            case yaml.AliasEvent():
-                self.error(position, self.here(), f"Aliases (*{event.anchor}) are not supported. Write the value out.")
-                self.attach(ScalarNode(position, "", None), position)
-            case yaml.DocumentStartEvent():
-                self.documents += 1
-                if self.documents > 1:
-                    self.error(position, (), "A second document starts here, which Pulumi would ignore. Keep one document per file.")
-                    raise _Stop
+    def document(self) -> Node | None:
+        root = None
+        for event in self.events:
+            if isinstance(event, yaml.NodeEvent):
+                root = self.node(event, ())
+            elif isinstance(event, yaml.DocumentStartEvent) and root is not None:
+                message = "A second document starts here, which Pulumi would ignore. Keep one document per file."
+                self.error(_position(event), (), message)
+                raise _Stop
+        return root
 
-    def reject_extras(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, position: Position) -> None:
+    def node(self, event: Any, path: KeyPath) -> Node:
+        """The node that `event` opens. The end of a block collection is that of its last entry."""
+        position, end = _position(event), event.end_mark.index
+        if isinstance(event, yaml.AliasEvent):
+            self.error(position, path, f"Aliases (*{event.anchor}) are not supported. Write the value out.")
+            return ScalarNode(position, end, "", None)
         if event.anchor is not None:
-            self.error(position, self.here(), f"Anchors (&{event.anchor}) are not supported. Remove it.")
+            self.error(position, path, f"Anchors (&{event.anchor}) are not supported. Remove it.")
         if event.tag is not None:
-            self.error(position, self.here(), f"Tags ({event.tag}) are not supported. Remove it, and quote the value if you mean text.")
-
-    def here(self) -> KeyPath:
-        if not self.open:
-            return ()
-        top = self.open[-1]
-        if isinstance(top.node, ListNode):
-            return (*top.path, len(top.node.items))
-        return top.path if top.key is None else (*top.path, top.key)
-
-    def descend(self, node: MapNode | ListNode, position: Position) -> None:
-        path = self.here()
-        if len(self.open) >= MAX_DEPTH:
-            self.error(
-                position,
-                (),
-                f"The file is nested more than {MAX_DEPTH} levels deep, but a stack needs fewer than 10. Check brackets and indentation.",
-            )
+            self.error(position, path, f"Tags ({event.tag}) are not supported. Remove it, and quote the value if you mean text.")
+        if isinstance(event, yaml.ScalarEvent):
+            value, ambiguity = (event.value, None) if event.style else resolve(event.value)
+            return ScalarNode(position, end, event.value, value, ambiguity)
+        if len(path) >= MAX_DEPTH:
+            limit = f"The file is nested more than {MAX_DEPTH} levels deep, but a stack needs fewer than 10."
+            self.error(position, (), f"{limit} Check brackets and indentation.")
             raise _Stop
-        top = self.open[-1] if self.open else None
-        if top is not None and isinstance(top.node, MapNode) and top.key is None:
-            self.error(position, path, "A key cannot be a list or a mapping. Write a name, and quote values that contain ': ' or '{'.")
+        node = (MapNode if isinstance(event, yaml.MappingStartEvent) else ListNode)(position, end, event.flow_style)
+        while not isinstance(opening := next(self.events), yaml.CollectionEndEvent):
+            if isinstance(node, MapNode):
+                node.end = self.entry(node, opening, path)
+            else:
+                item = self.node(opening, (*path, len(node.items)))
+                node.items.append(item)
+                node.end = item.end
+        if node.flow:
+            node.end = opening.end_mark.index
+        return node
+
+    def entry(self, node: MapNode, event: yaml.Event, path: KeyPath) -> int:
+        """Add the entry whose key `event` opens, and return where it ends."""
+        if isinstance(event, yaml.CollectionStartEvent):
+            message = "A key cannot be a list or a mapping. Write a name, and quote values that contain ': ' or '{'."
+            self.error(_position(event), path, message)
             raise _Stop
-        self.attach(node, position)
-        self.open.append(_Open(node, path))
+        key = self.node(event, path)
+        assert isinstance(key, ScalarNode)  # noqa: S101 - every other key is rejected above
+        path = (*path, key.text)
+        self.check_key(node, key, path)
+        value = self.node(next(self.events), path)
+        # A value that is not written ends with its key.
+        value.end = max(value.end, key.end)
+        if key.text not in node.items:
+            node.items[key.text], node.keys[key.text] = value, key.position
+        return value.end
 
-    def attach(self, node: Node, position: Position) -> None:
-        if not self.open:
-            self.root = node
-            return
-        top = self.open[-1]
-        if isinstance(top.node, ListNode):
-            top.node.items.append(node)
-        elif top.key is None:
-            assert isinstance(node, ScalarNode)  # noqa: S101 - descend rejects every other key
-            self.name(top, node, position)
-        else:
-            if top.key not in top.node.items:
-                top.node.items[top.key] = node
-                top.node.keys[top.key] = top.key_position or position
-            top.key = None
-
-    def name(self, top: _Open, node: ScalarNode, position: Position) -> None:
-        assert isinstance(top.node, MapNode)  # noqa: S101 - only a mapping has keys
-        top.key, top.key_position = node.text, position
-        path = (*top.path, node.text)
-        if node.text == "<<":
-            self.error(position, path, "Merge keys (<<) are not supported. Write the values out.")
-        elif not isinstance(node.value, str):
-            self.error(position, path, f"Key {node.text or 'null'} is not text. Quote it: '{node.text}'")
-        elif node.ambiguity is not None and node.text != "on":  # `replicas.on`, which the Pulumi CLI reads as text
-            self.error(position, path, f"Invalid key. {node.ambiguity}")
-        if node.text in top.node.keys:
-            first = top.node.keys[node.text]
-            self.error(position, path, f"Duplicate key {node.text!r}, first on line {first.line}. Remove one.")
+    def check_key(self, node: MapNode, key: ScalarNode, path: KeyPath) -> None:
+        if key.text == "<<":
+            self.error(key.position, path, "Merge keys (<<) are not supported. Write the values out.")
+        elif not isinstance(key.value, str):
+            self.error(key.position, path, f"Key {key.text or 'null'} is not text. Quote it: '{key.text}'")
+        elif key.ambiguity is not None and key.text != "on":  # `replicas.on`, which the Pulumi CLI reads as text
+            self.error(key.position, path, f"Invalid key. {key.ambiguity}")
+        if key.text in node.keys:
+            self.error(key.position, path, f"Duplicate key {key.text!r}, first on line {node.keys[key.text].line}. Remove one.")
 
 
-def _scalar(event: yaml.ScalarEvent, position: Position) -> ScalarNode:
-    if event.style:
-        return ScalarNode(position, event.value, event.value)
-    value, ambiguity = resolve(event.value)
-    return ScalarNode(position, event.value, value, ambiguity)
+def _position(event: yaml.Event) -> Position:
+    mark = event.start_mark
+    return Position(mark.line + 1, mark.column + 1, mark.index)
 
 
 def read_tree(text: str) -> Tree:
     """Parse `text` into a tree, with every syntax error."""
-    reader = _Reader()
+    reader = _Reader(text)
     try:
-        for event in yaml.parse(text, Loader=LOADER):
-            reader.event(event)
+        return Tree(reader.document(), tuple(reader.errors))
     except _Stop:
         return Tree(None, tuple(reader.errors))
     except yaml.YAMLError as error:
         return Tree(None, (*reader.errors, *_syntax_errors(error, text)))
-    return Tree(reader.root, tuple(reader.errors))
 
 
 def _syntax_errors(error: yaml.YAMLError, text: str) -> Iterator[LocatedError]:
     if isinstance(error, yaml.reader.ReaderError):
         before = text[: error.position if isinstance(error.position, int) else 0]
         position = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
-        yield LocatedError(SpecError((), "A control character is not allowed in YAML. Remove it."), position)
+        yield LocatedError((), "A control character is not allowed in YAML. Remove it.", position)
         return
     tabs = [number for number, line in enumerate(text.split("\n"), 1) if "\t" in line[: len(line) - len(line.lstrip(" \t"))]]
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     position = Position(1, 1) if mark is None else Position(mark.line + 1, mark.column + 1)
     for number in tabs:
-        yield LocatedError(
-            SpecError((), "A tab indents this line, but YAML allows only spaces. Replace it with spaces."), Position(number, 1)
-        )
+        message = "A tab indents this line, but YAML allows only spaces. Replace it with spaces."
+        yield LocatedError((), message, Position(number, 1))
     if position.line not in tabs:
         problem = getattr(error, "problem", None) or "the text cannot be parsed"
-        context = getattr(error, "context", None)
-        yield LocatedError(
-            SpecError((), f"Invalid YAML: {problem}{f' ({context})' if context else ''}. Check indentation, colons, quotes and brackets."),
-            position,
-        )
+        context = f" ({error.context})" if getattr(error, "context", None) else ""
+        yield LocatedError((), f"Invalid YAML: {problem}{context}. Check indentation, colons, quotes and brackets.", position)
 
 
 def to_data(node: Node) -> Any:
@@ -234,15 +203,12 @@ def find(root: Node, path: KeyPath) -> tuple[Node, Position]:
     return node, position
 
 
-def ambiguities(node: Node, path: KeyPath = ()) -> Iterator[LocatedError]:
-    """The errors of unquoted values below `node` that YAML readers disagree about."""
-    match node:
-        case ScalarNode():
-            if node.ambiguity is not None:
-                yield LocatedError(SpecError(path, node.ambiguity), node.position)
-        case ListNode():
-            for index, item in enumerate(node.items):
-                yield from ambiguities(item, (*path, index))
-        case MapNode():
-            for key, item in node.items.items():
-                yield from ambiguities(item, (*path, key))
+def walk(node: Node, path: KeyPath, position: Position) -> Iterator[tuple[Node, KeyPath, Position]]:
+    """`node` and all nodes below it, each with its path and where its key (or list item) was written."""
+    yield node, path, position
+    if isinstance(node, MapNode):
+        for key, item in node.items.items():
+            yield from walk(item, (*path, key), node.keys[key])
+    elif isinstance(node, ListNode):
+        for index, item in enumerate(node.items):
+            yield from walk(item, (*path, index), item.position)

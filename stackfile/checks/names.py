@@ -13,7 +13,6 @@ from components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 if TYPE_CHECKING:
-    from components.serving.spec import ModelSpec
     from stackfile.stack import StackSettings
 
 # Names of objects that every namespace has: the gateway's, the namespace's own, and the service account of Kubernetes.
@@ -36,35 +35,33 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
     if settings.namespace == settings.cluster.controllers_namespace:
         reserved = f"Namespace {settings.namespace!r} is reserved for the controllers of the cluster."
         yield SpecError(("namespace",), f"{reserved} Use another one, for example inference.")
+    for name, owner in _reserved(settings):
+        if name in settings.models:
+            yield SpecError(("models", name), f"{name!r} is reserved for {owner}. Rename the model.")
+    if "vllm" in settings.models:
+        message = "'vllm' is reserved: for a Service of this name Kubernetes sets VLLM_PORT=tcp://... in pods, which vLLM rejects."
+        yield SpecError(("models", "vllm"), f"{message} Rename the model.")
     for name, model in settings.models.items():
-        if name in _RESERVED:
-            yield SpecError(("models", name), f"{name!r} is reserved for {_RESERVED[name]}. Rename the model.")
-        if name == "vllm":
-            message = "'vllm' is reserved: for a Service of this name Kubernetes sets VLLM_PORT=tcp://... in pods, which vLLM rejects."
-            yield SpecError(("models", name), f"{message} Rename the model.")
+        problem = f"{name!r} has {len(name)} characters, but"
         if len(name) > model.longest_name:
-            limit = f"{model.longest_name_of} allow {model.longest_name}"
-            yield SpecError(("models", name), f"{name!r} has {len(name)} characters, but {limit}. Shorten it.")
-        yield from _operators_names(name, model, settings)
+            yield SpecError(("models", name), f"{problem} {model.longest_name_of} allow {model.longest_name}. Shorten it.")
+        longest = _LONGEST_GROUP - len(str(max(0, model.max_replicas - 1)))
+        if model.pods > 1 and len(name) > longest:
+            yield SpecError(("models", name), f"{problem} the StatefulSets of its pods allow {longest}. Shorten it.")
     yield from _claimed_twice(settings)
     yield from _shared_locations(settings)
-    yield from _metrics(settings)
-    yield from _accounts(settings)
 
 
-def _operators_names(name: str, model: ModelSpec, settings: StackSettings) -> Iterator[SpecError]:
-    """Check the names that operators derive from the model's: pods that fit their labels, and free names of services."""
-    longest = _LONGEST_GROUP - len(str(max(0, model.max_replicas - 1)))
-    if model.pods > 1 and len(name) > longest:
-        yield SpecError(
-            ("models", name), f"{name!r} has {len(name)} characters, but the StatefulSets of its pods allow {longest}. Shorten it."
-        )
-    for ending in model.operator_services:
-        taken = f"{name}-{ending}"
-        if taken in settings.models:
-            yield SpecError(
-                ("models", taken), f"{taken!r} is reserved for a Service that an operator creates for {name}. Rename the model."
-            )
+def _reserved(settings: StackSettings) -> Iterator[tuple[str, str]]:
+    """Yield each name that no model may have, and the object that has it."""
+    yield from _RESERVED.items()
+    for name, model in settings.models.items():
+        for ending in model.operator_services:
+            yield f"{name}-{ending}", f"a Service that an operator creates for {name}"
+        if model.preheat is not None:
+            yield bounded(name, "preheat"), f"the service account of {name}'s preheat"
+    for name in (*settings.models, "gateway") if settings.monitoring is not None else ():
+        yield bounded(name, "metrics"), f"the network policy of {name}'s metrics"
 
 
 def _claimed_twice(settings: StackSettings) -> Iterator[SpecError]:
@@ -101,22 +98,5 @@ def _shared_locations(settings: StackSettings) -> Iterator[SpecError]:
             continue
         first = locations.setdefault(location, name)
         if first != name:
-            yield SpecError(
-                ("storage", name), f"Store {name!r} has the same location as {first!r}. Use {first} instead, and remove this store."
-            )
-
-
-def _metrics(settings: StackSettings) -> Iterator[SpecError]:
-    """Check the names of the network policies of metrics, which are the model's or the gateway's with a suffix."""
-    for name in (*settings.models, "gateway") if settings.monitoring is not None else ():
-        called = bounded(name, "metrics")
-        if called in settings.models:
-            yield SpecError(("models", called), f"{called!r} is reserved for the network policy of {name}'s metrics. Rename the model.")
-
-
-def _accounts(settings: StackSettings) -> Iterator[SpecError]:
-    """Check the names of the service accounts of models' preheats, which are the model's with a suffix."""
-    for name, model in settings.models.items():
-        account = bounded(name, "preheat")
-        if model.preheat is not None and account in settings.models:
-            yield SpecError(("models", account), f"{account!r} is reserved for the service account of {name}'s preheat. Rename the model.")
+            problem = f"Store {name!r} has the same location as {first!r}."
+            yield SpecError(("storage", name), f"{problem} Use {first} instead, and remove this store.")

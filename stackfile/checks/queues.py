@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,11 @@ from components.queue.quota import amount_of, covered_resources, pool_amounts, q
 from components.serving.demand import SIDECAR, demand_of
 from components.spec import SpecError
 from stackfile import errors as errors_of
-from stackfile.checks import unknown
+from stackfile.checks import below, unknown
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
+    from components.queue.spec import QueueSpec
     from components.serving.spec import ModelSpec
     from stackfile.stack import StackSettings
 
@@ -24,119 +25,109 @@ _LONGEST_NAME = 63
 # Kueue puts workloads without a queue into a LocalQueue of this name (pkg/controller/constants, v0.19).
 _DEFAULT_QUEUE = "default"
 Targets = dict[str, "NodeTarget"]
+Requests = defaultdict[tuple[str, str], Counter[str]]
+"""The requests of models so far, by queue and pool."""
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     """Check queues, and the models that wait in them."""
     targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
-    yield from _pools(settings, targets)
-    requested: dict[str, Counter[str]] = {}
+    granted: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for name, queue in settings.queues.items():
+        yield from below(("queues", name), _queue_errors(settings, name, queue, targets, granted))
+    requested: Requests = defaultdict(Counter)
     for name, model in settings.models.items():
-        if model.queue is None:
-            if model.queue_priority is not None:
-                yield SpecError(("models", name, "queuePriority"), "queuePriority requires queue. Add queue, or remove queuePriority.")
+        yield from below(("models", name), _model_errors(settings, model, targets, requested))
+
+
+def _queue_errors(
+    settings: StackSettings, queue: str, spec: QueueSpec, targets: Targets, granted: defaultdict[str, Counter[str]]
+) -> Iterator[SpecError]:
+    """Check one queue; `granted` counts the quotas of the queues before it by pool, and then its own."""
+    if queue == _DEFAULT_QUEUE:
+        problem = f"{queue!r} is reserved: Kueue puts every workload without a queue into it, also preheats and the gateway."
+        yield SpecError((), f"{problem} Rename the queue.")
+    if len(cluster_scoped_name(settings.namespace, queue)) > _LONGEST_NAME:
+        problem = f"The ClusterQueue name {cluster_scoped_name(settings.namespace, queue)!r} exceeds {_LONGEST_NAME} characters."
+        yield SpecError((), f"{problem} Shorten the name of the queue.")
+    for pool, quota in spec.pools.items():
+        path, target = ("pools", pool), targets.get(pool)
+        if target is None:
+            yield unknown(path, pool, "pool", targets, "nodePools")
             continue
-        if model.queue not in settings.queues:
-            yield unknown(("models", name, "queue"), model.queue, "queue", settings.queues, "queues")
+        if max(len(target.node_selector), len(target.taints)) > _FLAVOR_LIMIT:
+            problem = f"Pool {pool!r} has more than {_FLAVOR_LIMIT} labels or taints, the maximum of a Kueue flavor."
+            yield SpecError(path, f"{problem} Remove some of them.")
+        if target.accelerator is None and quota.accelerators:
+            yield SpecError((*path, "accelerators"), f"Pool {pool!r} has no accelerator. Set cpu and memory, or use another pool.")
             continue
-        own = list(_model(settings, name, model))
-        yield from own
-        target = targets.get(model.pool)
-        if not own and target is not None and target.accelerator is not None:
-            yield from _quota(settings, name, model, target, requested)
+        total, limits = granted[pool], pool_amounts(target)
+        total.update(quota_amounts(quota, target))
+        resource = next((each for each in sorted(limits, key=_accelerators_first) if total[each] > limits[each]), None)
+        if resource is not None:
+            grant, limit = quantity_of(resource, total[resource]), quantity_of(resource, limits[resource])
+            problem = f"The queues of pool {pool!r} grant {grant} of {resource}, but it has {limit}"
+            yield SpecError(path, f"{problem}, so admitted pods would wait for a node forever. Set accelerators in each queue.")
 
 
-def _pools(settings: StackSettings, targets: Targets) -> Iterator[SpecError]:
-    granted_by_pool: dict[str, Counter[str]] = {}
-    for queue, spec in settings.queues.items():
-        if queue == _DEFAULT_QUEUE:
-            yield SpecError(
-                ("queues", queue),
-                f"{queue!r} is reserved: Kueue puts every workload without a queue into it, also preheats and the gateway. Rename the queue.",
-            )
-        if len(cluster_scoped_name(settings.namespace, queue)) > _LONGEST_NAME:
-            yield SpecError(
-                ("queues", queue),
-                f"The ClusterQueue name {cluster_scoped_name(settings.namespace, queue)!r} exceeds {_LONGEST_NAME} characters. Shorten the name of the queue.",
-            )
-        for pool, quota in spec.pools.items():
-            path = ("queues", queue, "pools", pool)
-            target = targets.get(pool)
-            if target is None:
-                yield unknown(path, pool, "pool", targets, "nodePools")
-                continue
-            if max(len(target.node_selector), len(target.taints)) > _FLAVOR_LIMIT:
-                yield SpecError(
-                    path,
-                    f"Pool {pool!r} has more than {_FLAVOR_LIMIT} labels or taints, the maximum of a Kueue flavor. Remove some of them.",
-                )
-            if target.accelerator is None and quota.accelerators:
-                yield SpecError((*path, "accelerators"), f"Pool {pool!r} has no accelerator. Set cpu and memory, or use another pool.")
-                continue
-            total = granted_by_pool.setdefault(pool, Counter())
-            total.update(quota_amounts(quota, target))
-            for resource, available in sorted(pool_amounts(target).items(), key=_accelerators_first):
-                if total[resource] > available:
-                    yield SpecError(
-                        path,
-                        f"The queues of pool {pool!r} grant {quantity_of(resource, total[resource])} of {resource}, but it has "
-                        f"{quantity_of(resource, available)}, so admitted pods would wait for a node forever. Set accelerators in each queue.",
-                    )
-                    break
+def _model_errors(settings: StackSettings, model: ModelSpec, targets: Targets, requested: Requests) -> Iterator[SpecError]:
+    if model.queue is None:
+        if model.queue_priority is not None:
+            yield SpecError(("queuePriority",), "queuePriority requires queue. Add queue, or remove queuePriority.")
+        return
+    queue = settings.queues.get(model.queue)
+    if queue is None:
+        yield unknown(("queue",), model.queue, "queue", settings.queues, "queues")
+        return
+    own = list(_membership_errors(model, queue))
+    yield from own
+    target = targets.get(model.pool)
+    if not own and target is not None and target.accelerator is not None and all(pool in targets for pool in queue.pools):
+        yield from _quota_errors(model, queue, targets, requested)
 
 
-def _model(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[SpecError]:
-    queue = settings.queues[model.queue or ""]
+def _membership_errors(model: ModelSpec, queue: QueueSpec) -> Iterator[SpecError]:
     if model.pool not in queue.pools:
-        listed = ", ".join(queue.pools)
-        yield SpecError(
-            ("models", name, "queue"),
-            f"Queue {model.queue!r} has quota for {listed}, but the model runs on {model.pool!r} and would wait forever. "
-            f"Add {model.pool} to queues.{model.queue}.pools, or use another queue.",
+        problem = (
+            f"Queue {model.queue!r} has quota for {', '.join(queue.pools)}, but the model runs on {model.pool!r} and would wait forever."
         )
+        yield SpecError(("queue",), f"{problem} Add {model.pool} to queues.{model.queue}.pools, or use another queue.")
     if model.queue_priority is not None and model.queue_priority not in queue.priorities:
         remedy = f"Add one under queues.{model.queue}.priorities."
         owner = f"queue {model.queue!r}"
         message = errors_of.unknown("priority", model.queue_priority, queue.priorities, owner=owner, plural="priorities", remedy=remedy)
-        yield SpecError(("models", name, "queuePriority"), message)
-    yield from (SpecError(("models", name, *error.path), error.message) for error in model.queue_errors())
+        yield SpecError(("queuePriority",), message)
+    yield from model.queue_errors()
 
 
-def _quota(
-    settings: StackSettings, name: str, model: ModelSpec, target: NodeTarget, requested: dict[str, Counter[str]]
-) -> Iterator[SpecError]:
+def _quota_errors(model: ModelSpec, queue: QueueSpec, targets: Targets, requested: Requests) -> Iterator[SpecError]:
     """Check that the queue has quota for the model and those before it."""
-    queue = settings.queues[model.queue or ""]
+    target = targets[model.pool]
     request = _request(model, target)
-    targets = {pool: settings.node_pools[pool].target(pool) for pool in queue.pools if pool in settings.node_pools}
-    if len(targets) < len(queue.pools):
-        return
-    missing = sorted(set(request) - {"pods"} - set(covered_resources(queue, targets)))
+    missing = sorted(set(request) - {"pods"} - set(covered_resources(queue, {pool: targets[pool] for pool in queue.pools})))
     if missing:
-        yield SpecError(
-            ("models", name, "queue"), f"Queue {model.queue!r} has no quota for {', '.join(missing)}. Add it, or use another queue."
-        )
+        yield SpecError(("queue",), f"Queue {model.queue!r} has no quota for {', '.join(missing)}. Add it, or use another queue.")
         return
-    total = requested.setdefault(f"{model.queue}/{model.pool}", Counter())
+    total = requested[str(model.queue), model.pool]
     total.update(request)
     quota = quota_amounts(queue.pools[model.pool], target)
     if queue.cohort is not None:
         # Queues of other stacks may lend to the cohort.
         return
-    for resource, amount in sorted(request.items(), key=_accelerators_first):
-        if amount and total[resource] > quota.get(resource, total[resource]):
-            yield SpecError(
-                ("models", name, "queue"),
-                f"With this model, queue {model.queue!r} needs {quantity_of(resource, total[resource])} of {resource} of pool {model.pool!r}, "
-                f"but its quota is {quantity_of(resource, quota[resource])}, so up would wait forever. "
-                f"Raise queues.{model.queue}.pools.{model.pool}, or lower replicas.",
-            )
-            return
+    exceeded = (each for each in sorted(request, key=_accelerators_first) if request[each] and total[each] > quota.get(each, total[each]))
+    resource = next(exceeded, None)
+    if resource is not None:
+        yield SpecError(
+            ("queue",),
+            f"With this model, queue {model.queue!r} needs {quantity_of(resource, total[resource])} of {resource} of pool {model.pool!r}, "
+            f"but its quota is {quantity_of(resource, quota[resource])}, so up would wait forever. "
+            f"Raise queues.{model.queue}.pools.{model.pool}, or lower replicas.",
+        )
 
 
-def _accelerators_first(item: tuple[str, int]) -> tuple[bool, str]:
+def _accelerators_first(resource: str) -> tuple[bool, str]:
     """Sort accelerators before cpu and memory: people plan in accelerators."""
-    return "/" not in item[0], item[0]
+    return "/" not in resource, resource
 
 
 def _request(model: ModelSpec, target: NodeTarget) -> Counter[str]:

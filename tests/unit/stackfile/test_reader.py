@@ -146,7 +146,7 @@ def test_tabs_in_several_lines_are_all_listed(read):
 @pytest.mark.parametrize("path", ["missing.yaml", ".", "a\0b.yaml"])
 def test_a_path_that_is_no_readable_file_is_a_fault(tmp_path, path):
     [error] = read_stack(tmp_path / path).errors
-    assert "does not exist" in error.error.message or "Cannot read the file" in error.error.message
+    assert "does not exist" in error.message or "Cannot read the file" in error.message
 
 
 def test_the_stack_file_is_found_by_the_projects_stack_config_dir(tmp_path):
