@@ -27,7 +27,7 @@ def command(
 ) -> None:
     """Remove what `inferplan up STACK` created."""
     existing = existing_stack(stack)
-    absent = status(existing.name).state == "absent"
+    absent = status(existing.name) == "absent"
     engine = engine.resolved()
     options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()), output=2 if as_json else None)
     if engine is Engine.REHEARSAL:

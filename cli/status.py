@@ -24,14 +24,14 @@ def command(
     state = _read(workspace, context)
     show_status(state, as_json=as_json)
     if not state.state.settled:
-        rehearsed = context is None and status(workspace.stack).state == "running"
+        rehearsed = context is None and status(workspace.stack) == "running"
         remedy = f"inferplan up {workspace.rehearsal_arguments if rehearsed else stack} applies what is missing and says what it waits for"
         raise UnsettledError(f"{workspace.stack} is not as {workspace.file.shown_path} says; {remedy}")
 
 
 def _read(workspace: Workspace, context: str | None) -> StackStatus:
     """The status on the cluster of `context`, else on the simulated cluster, else on the cluster that the stack names."""
-    stack, simulated = workspace.typed, status(workspace.stack).state
+    stack, simulated = workspace.typed, status(workspace.stack)
     if context is not None:
         return kubectl_status(workspace, context)
     if simulated == "running":

@@ -51,7 +51,7 @@ def is_rehearsed(workspace: Workspace) -> bool:
     from rehearsal.cluster import status
 
     try:
-        return status(workspace.stack).state == "running"
+        return status(workspace.stack) == "running"
     except ClusterError:
         return False
 

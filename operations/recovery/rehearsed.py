@@ -14,7 +14,7 @@ def running_cluster(workspace: Workspace) -> Cluster:
     """The running simulated cluster of `workspace`. Raises OperationError if it has none."""
     from rehearsal.cluster import start, status
 
-    if status(workspace.stack).state == "absent":
+    if status(workspace.stack) == "absent":
         raise UnsettledError(f"{workspace.stack} has no simulated cluster. Bring it up with: inferplan up {workspace.rehearsal_arguments}")
     return start(workspace.stack)
 
@@ -22,12 +22,11 @@ def running_cluster(workspace: Workspace) -> Cluster:
 def findings(cluster: Cluster) -> Iterator[str]:
     """One sentence for each object that the last run did not finish, and for each that is gone since."""
     from rehearsal.engine.apply.journal import read_entries
-    from rehearsal.engine.apply.prune import PATCH_SUFFIX
 
     live = LiveCluster(cluster.get)
     for entry in read_entries(cluster.directory, cluster.uid):
-        kind = entry.key.kind.removesuffix(PATCH_SUFFIX)
-        key = ObjectKey(entry.api_version, kind, entry.key.namespace, entry.key.name)
+        live_key = entry.object_key
+        key = ObjectKey(entry.api_version, live_key.kind, live_key.namespace, live_key.name)
         there = live.find(key) is not None
         if not entry.done:
             yield f"{key}: the run ended while it was applied, and it {'exists' if there else 'does not exist'}; it is applied again"

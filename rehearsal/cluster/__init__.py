@@ -10,8 +10,8 @@
 
 from __future__ import annotations
 
-from rehearsal.cluster.lifecycle import ClusterStatus, clusters, delete, start, status, stop
+from rehearsal.cluster.lifecycle import clusters, delete, start, status, stop
 from rehearsal.cluster.ownership import owns, require_owned
 from rehearsal.cluster.record import Cluster, Outcome
 
-__all__ = ["Cluster", "ClusterStatus", "Outcome", "clusters", "delete", "owns", "require_owned", "start", "status", "stop"]
+__all__ = ["Cluster", "Outcome", "clusters", "delete", "owns", "require_owned", "start", "status", "stop"]

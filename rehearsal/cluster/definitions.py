@@ -5,6 +5,7 @@ They belong to the cluster, not to a stack, and are deleted with the cluster.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -28,17 +29,15 @@ def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
 
         if group not in crd_groups():
             return False
-        api = cluster.api()
-        try:
-            for definition in crd_documents(group, progress):
-                if definition["kind"] == "CustomResourceDefinition":
-                    api.apply(f"{_PATH}/{definition['metadata']['name']}", definition, manager=_MANAGER, force=True)
-                    _await_served(api, definition)
-        except ApiError as error:
-            problem = f"the API server rejected the definitions of {group}: {error.message}"
-            raise ClusterError(problem, "inspect the definition in the message") from error
-        finally:
-            api.close()
+        with contextlib.closing(cluster.api()) as api:
+            try:
+                for definition in crd_documents(group, progress):
+                    if definition["kind"] == "CustomResourceDefinition":
+                        api.apply(f"{_PATH}/{definition['metadata']['name']}", definition, manager=_MANAGER, force=True)
+                        _await_served(api, definition)
+            except ApiError as error:
+                problem = f"the API server rejected the definitions of {group}: {error.message}"
+                raise ClusterError(problem, "inspect the definition in the message") from error
         return True
 
     return install
@@ -54,9 +53,8 @@ def _await_served(api: Api, definition: dict[str, Any]) -> None:
         except UnknownKindError as missing:
             if time.monotonic() > deadline:
                 problem = f"{definition['metadata']['name']} was applied, but is not served after {_SERVED_SECONDS:.0f} s"
-                raise ClusterError(
-                    problem, "run the same command again; if it fails again, delete the cluster with inferplan down --cluster"
-                ) from missing
-            time.sleep(_POLL_SECONDS)  # discovery has no watch, and lags behind the Established condition
+                remedy = "run the same command again; if it fails again, delete the cluster with inferplan down --cluster"
+                raise ClusterError(problem, remedy) from missing
         else:
             return
+        time.sleep(_POLL_SECONDS)  # discovery has no watch, and lags behind the Established condition

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,15 +17,16 @@ from typing import Any
 
 from rehearsal.cluster import processes
 from rehearsal.cluster.api import UnknownKindError
+from rehearsal.cluster.components import OPERATORS, Layout
 from rehearsal.cluster.record import Cluster
-from rehearsal.cluster.startup import log_tail
+from rehearsal.cluster.startup import Startup, free_ports
 from rehearsal.errors import ClusterError
 from rehearsal.files import write_atomically
 from rehearsal.progress import Progress, silent
 
-_READY_SECONDS = 120.0
-_PROBE_SECONDS = 5.0
+_END_SECONDS = 120.0
 _POLL_SECONDS = 0.1
+_KARPENTER = OPERATORS[0]
 _POOL = "karpenter.sh/nodepool"
 _PRICE = "eks-node-viewer/instance-price"
 
@@ -51,33 +51,17 @@ def karpenter(cluster: Cluster, instance_types: Sequence[Mapping[str, Any]], pro
     from rehearsal.toolchain.build import ensure_source
     from rehearsal.toolchain.pins import KARPENTER
 
-    program = ensure_source(KARPENTER, progress) / KARPENTER.name
-    processes.end(cluster.directory, (KARPENTER.name,))  # of a command that was killed
-    types = cluster.directory / "instance-types.json"
-    write_atomically(types, json.dumps(list(instance_types)).encode())
-    metrics, health = _free_ports()
-    arguments = [
-        f"--instance-types-file-path={types}",
-        f"--metrics-port={metrics}",
-        f"--health-probe-port={health}",
-        "--disable-leader-election=true",
-        "--feature-gates=StaticCapacity=true",  # node pools of a fixed size
-    ]
-    log = cluster.directory / "logs" / f"{KARPENTER.name}.log"
-    mark = log.stat().st_size if log.exists() else 0
+    program = ensure_source(KARPENTER, progress) / _KARPENTER
+    layout = Layout(cluster.directory, cluster.ports | free_ports((_KARPENTER, "karpenter-metrics")))
+    processes.end(cluster.directory, OPERATORS)  # of a command that was killed
+    write_atomically(cluster.directory / "instance-types.json", json.dumps(list(instance_types)).encode())
     environment = {"KUBECONFIG": str(cluster.kubeconfig), "SYSTEM_NAMESPACE": "kube-system"}
-    process = processes.spawn(KARPENTER.name, program, arguments, cluster.directory, log, environment)
     try:
         with contextlib.closing(cluster.api()) as api:
-            deadline = time.monotonic() + _READY_SECONDS
-            while problem := api.health_problem(f"http://127.0.0.1:{health}/readyz", _PROBE_SECONDS):
-                if processes.exit_status(process.pid) is not None or time.monotonic() > deadline:
-                    remedy = "read its last log lines below, then run the same command again"
-                    raise ClusterError(f"karpenter is not ready: {problem}", remedy, log_tail=log_tail(log, mark), log_path=str(log))
-                time.sleep(_POLL_SECONDS)  # health endpoints have no watch
+            Startup(layout, {_KARPENTER: program}, silent, environment).start(OPERATORS, api, 1)
         yield
     finally:
-        processes.end(cluster.directory, (KARPENTER.name,))
+        processes.end(cluster.directory, OPERATORS)
 
 
 @contextlib.contextmanager
@@ -88,7 +72,7 @@ def ending(cluster: Cluster, progress: Progress = silent) -> Iterator[None]:
         return
     with karpenter(cluster, (), progress):
         yield
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + _END_SECONDS
         while ended := [each["metadata"]["name"] for each in _claims(cluster) if "deletionTimestamp" in each["metadata"]]:
             if time.monotonic() > deadline:
                 raise ClusterError(f"Karpenter does not end {', '.join(ended)}", "delete the cluster with inferplan down --cluster")
@@ -112,10 +96,3 @@ def purchases(cluster: Cluster) -> tuple[Purchase, ...]:
         if _POOL in each and _PRICE in each
     )
     return tuple(sorted(Purchase(pool, kind, capacity, count, price) for (pool, kind, capacity, price), count in bought.items()))
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as first, socket.socket() as second:
-        for each in (first, second):
-            each.bind(("127.0.0.1", 0))
-        return first.getsockname()[1], second.getsockname()[1]

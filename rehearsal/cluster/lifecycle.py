@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -17,16 +16,7 @@ from rehearsal.cluster import processes
 from rehearsal.cluster.api import Api
 from rehearsal.cluster.components import API_SERVER, COMPONENTS, ETCD, Layout, health_url
 from rehearsal.cluster.making import clear, make, programs_digest, repair
-from rehearsal.cluster.record import (
-    Cluster,
-    Record,
-    cluster_directories,
-    cluster_directory,
-    clusters_directory,
-    handle,
-    lock_file,
-    read_record,
-)
+from rehearsal.cluster.record import Cluster, Record, cluster_directories, cluster_directory, handle, lock_file, read_record
 from rehearsal.cluster.startup import identity
 from rehearsal.errors import ClusterError
 from rehearsal.files import disk_faults, exclusive
@@ -38,27 +28,7 @@ _HURRY_SECONDS = 3.0
 _POLL_SECONDS = 0.1
 
 State = Literal["absent", "stopped", "broken", "running"]
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterStatus:
-    """The current state of a cluster.
-
-    Attributes:
-        name: its name.
-        directory: its directory, which may not exist.
-        state: `absent`, `stopped` (data, no process), `broken` (`start` repairs it) or `running`.
-        server: the API server's address, or "".
-        processes: process id by running component.
-        complaints: problem by component.
-    """
-
-    name: str
-    directory: Path
-    state: State
-    server: str
-    processes: dict[str, int]
-    complaints: dict[str, str]
+"""`stopped` has data and no process; `start` repairs a `broken` cluster."""
 
 
 def start(name: str, progress: Progress = silent, *, port: int | None = None) -> Cluster:
@@ -68,7 +38,7 @@ def start(name: str, progress: Progress = silent, *, port: int | None = None) ->
     Raises RehearsalError.
     """
     directory = cluster_directory(name)
-    with disk_faults(directory), exclusive(lock_file(name), f"start the cluster {name}", progress):
+    with disk_faults(directory), exclusive(lock_file(directory), f"start the cluster {name}", progress):
         record = read_record(directory)
         reason = _unfit(directory, record, port)
         if record is not None and not reason:
@@ -101,14 +71,14 @@ def stop(name: str, progress: Progress = silent) -> bool:
     directory = cluster_directory(name)
     if not directory.exists():
         return False
-    with disk_faults(directory), exclusive(lock_file(name), f"stop the cluster {name}", progress):
+    with disk_faults(directory), exclusive(lock_file(directory), f"stop the cluster {name}", progress):
         return bool(processes.end(directory))
 
 
 def delete(name: str, progress: Progress = silent) -> bool:
     """End the cluster's processes and delete its data. Returns False if there is none. Raises RehearsalError."""
     directory = cluster_directory(name)
-    lock = lock_file(name)
+    lock = lock_file(directory)
     if not (directory.exists() or lock.exists() or processes.running(directory)):
         return False
     with disk_faults(directory), exclusive(lock, f"delete the cluster {name}", progress):
@@ -116,23 +86,19 @@ def delete(name: str, progress: Progress = silent) -> bool:
         clear(directory)
         lock.unlink()
     with suppress(OSError):  # other clusters may be in it
-        os.rmdir(clusters_directory())  # noqa: PTH106 - must remove an empty directory only
+        os.rmdir(directory.parent)  # noqa: PTH106 - must remove an empty directory only
     return existed
 
 
-def status(name: str) -> ClusterStatus:
+def status(name: str) -> State:
     """The current state of the cluster `name`; changes nothing and takes no lock."""
     directory = cluster_directory(name)
     record = read_record(directory)
-    running = {component: pids[0] for component, pids in processes.running(directory).items()}
     if record is None:
-        state: State = "broken" if directory.exists() or running else "absent"
-        return ClusterStatus(name, directory, state, "", running, {})
-    server = Layout(directory, record.ports).server
-    if not running:
-        return ClusterStatus(name, directory, "stopped", server, {}, {})
-    failing = problems(directory, record)
-    return ClusterStatus(name, directory, "broken" if failing else "running", server, running, failing)
+        return "broken" if directory.exists() or processes.running(directory) else "absent"
+    if not processes.running(directory):
+        return "stopped"
+    return "broken" if problems(directory, record) else "running"
 
 
 def clusters() -> tuple[str, ...]:
@@ -146,7 +112,7 @@ def problems(directory: Path, record: Record) -> dict[str, str]:
     failing = {component: "is not running" for component in COMPONENTS if component not in running}
     failing |= {component: f"runs {len(pids)} times" for component, pids in running.items() if len(pids) > 1}
     layout = Layout(directory, record.ports)
-    api = Api(layout.server, layout.pki)
+    api = layout.api()
     for component in running:
         if component == API_SERVER and ETCD in failing:
             continue  # without etcd it answers late

@@ -13,8 +13,8 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from rehearsal.cluster.components import COMPONENTS, OPERATORS
@@ -29,18 +29,11 @@ _LOG_LIMIT = 5_000_000
 _spawned: dict[int, subprocess.Popen[bytes]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """One running program of a cluster."""
+def spawn(component: str, program: Path, arguments: list[str], directory: Path, log: Path, environment: Mapping[str, str]) -> int:
+    """Start a program in `directory`, in a new session so that it survives this one, with output to `log`.
 
-    component: str
-    pid: int
-
-
-def spawn(
-    component: str, program: Path, arguments: list[str], directory: Path, log: Path, environment: Mapping[str, str] | None = None
-) -> Process:
-    """Start a program in `directory`, in a new session so that it survives this one, with output to `log`. Raises ClusterError."""
+    `environment` has variables besides the usual ones. Returns the process id. Raises ClusterError.
+    """
     log.parent.mkdir(exist_ok=True)
     if log.exists() and log.stat().st_size > _LOG_LIMIT:
         log.replace(log.with_suffix(".old.log"))
@@ -53,7 +46,7 @@ def spawn(
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=_environment() | dict(environment or {}),
+                env=_environment() | dict(environment),
             )
         except OSError as error:
             raise ClusterError(
@@ -61,7 +54,7 @@ def spawn(
                 f"delete {program.parent} and run the same command again: it is built again",
             ) from error
     _spawned[process.pid] = process
-    return Process(component, process.pid)
+    return process.pid
 
 
 def _environment() -> dict[str, str]:
@@ -141,28 +134,18 @@ def _end_one(pid: int, component: str, directory: Path) -> None:
     raise ClusterError(f"process {pid} ({component}) does not end", f"inspect it with `ps -p {pid}`, end it and run the same command again")
 
 
-def _signal_own(pid: int, signal_number: signal.Signals, directory: Path) -> bool:
+def _signal_own(pid: int, number: signal.Signals, directory: Path) -> bool:
     """Signal the process if it still belongs to the cluster; False if it is gone. Without a race where the system has pidfds."""
-    if not hasattr(os, "pidfd_open"):
-        if pid in {each for pids in running(directory).values() for each in pids}:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal_number)
-                return True
-        return False
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return False
-    try:
-        # The pidfd refers to this process even if its number is reused after the check.
-        if pid not in {each for pids in running(directory).values() for each in pids}:
-            return False
-        signal.pidfd_send_signal(handle, signal_number)
-    except ProcessLookupError:
-        return False
-    finally:
-        os.close(handle)
-    return True
+    with suppress(ProcessLookupError), ExitStack() as stack:
+        send = partial(os.kill, pid)
+        if hasattr(os, "pidfd_open"):  # refers to this process even if its number is reused after the check
+            handle = os.pidfd_open(pid)
+            stack.callback(os.close, handle)
+            send = partial(signal.pidfd_send_signal, handle)
+        if any(pid in pids for pids in running(directory).values()):
+            send(number)
+            return True
+    return False
 
 
 def _gone_within(pid: int, seconds: float) -> bool:

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rehearsal.cluster.api import Api
 from rehearsal.cluster.components import LISTENING, Layout
 from rehearsal.errors import ClusterError
 from rehearsal.files import read_json, state_directory, write_atomically
@@ -24,38 +23,20 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Layout):
     """A running simulated cluster.
 
     Attributes:
-        name: the name in `start`.
-        directory: all files of the cluster; `delete` removes it.
-        server: `https://127.0.0.1:PORT`.
-        kubeconfig: a file (mode 0600) with certificates and the one context `context`, `inferplan-<name>`.
         uid: uid of the namespace kube-system, the cluster's identity.
         version: the API server's version, such as `v1.34.4`.
         outcome: what `start` did.
         repairs: one sentence per repair.
     """
 
-    name: str
-    directory: Path
-    server: str
-    kubeconfig: Path
-    context: str
     uid: str
     version: str
     outcome: Outcome = field(compare=False, default="reused")
     repairs: tuple[str, ...] = field(compare=False, default=())
-
-    @property
-    def pki(self) -> Path:
-        """The directory with `ca.crt`, `admin.crt` and `admin.key`."""
-        return self.directory / "pki"
-
-    def api(self) -> Api:
-        """A new client of the API server, as administrator."""
-        return Api(self.server, self.pki)
 
     def get(self, path: str, timeout: float = 60.0) -> Any:
         """The decoded answer to GET `path` (such as `/api/v1/nodes`). Raises ClusterError."""
@@ -84,9 +65,7 @@ class Record:
 
 def handle(directory: Path, record: Record, outcome: Outcome = "reused", repairs: tuple[str, ...] = ()) -> Cluster:
     """The handle of the cluster in `directory`."""
-    layout = Layout(directory, record.ports)
-    context = f"inferplan-{directory.name}"
-    return Cluster(directory.name, directory, layout.server, layout.kubeconfig, context, record.uid, record.version, outcome, repairs)
+    return Cluster(directory, record.ports, record.uid, record.version, outcome, repairs)
 
 
 def clusters_directory() -> Path:
@@ -110,9 +89,8 @@ def cluster_directory(name: str) -> Path:
     return clusters_directory() / name
 
 
-def lock_file(name: str) -> Path:
-    """The lock file of start, stop and delete of `name`."""
-    directory = cluster_directory(name)
+def lock_file(directory: Path) -> Path:
+    """The lock file of start, stop and delete of the cluster in `directory`."""
     return directory.with_name(f".{directory.name}.lock")
 
 
@@ -129,7 +107,6 @@ def read_record(directory: Path) -> Record | None:
 
 
 def write_record(directory: Path, record: Record) -> None:
-    """Write the record atomically."""
     content = {"format": _FORMAT, **asdict(record)}
     write_atomically(directory / "record.json", json.dumps(content, indent=1, sort_keys=True).encode())
 

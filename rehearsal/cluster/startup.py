@@ -9,7 +9,8 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,16 +36,11 @@ class PortTakenError(ClusterError):
     """Another program took a port before a component listened on it."""
 
 
-def free_ports() -> dict[str, int]:
-    """A free TCP port on 127.0.0.1 per component that listens; another program may still take it first."""
-    sockets = {name: socket.socket() for name in LISTENING}
-    try:
-        for each in sockets.values():
-            each.bind(("127.0.0.1", 0))
+def free_ports(names: Sequence[str] = LISTENING) -> dict[str, int]:
+    """A free TCP port on 127.0.0.1 for each of `names`; another program may still take it first."""
+    with ExitStack() as stack:
+        sockets = {name: stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0)) for name in names}
         return {name: each.getsockname()[1] for name, each in sockets.items()}
-    finally:
-        for each in sockets.values():
-            each.close()
 
 
 def is_free(port: int) -> bool:
@@ -67,52 +63,48 @@ def is_served(port: int) -> bool:
 
 @dataclass
 class Startup:
-    """One attempt to start components; `programs` maps components to paths."""
+    """One attempt to start programs; `programs` maps their names to paths, `environment` has variables besides the usual ones."""
 
     layout: Layout
     programs: dict[str, Path]
     progress: Progress
+    environment: Mapping[str, str] = field(default_factory=dict)
     _pids: dict[str, int] = field(default_factory=dict)
     _marks: dict[str, int] = field(default_factory=dict)
 
-    def bring_up(self, components: Iterable[str] = COMPONENTS) -> str:
-        """Start `components` and wait until they are healthy; returns the cluster's uid.
+    def bring_up(self, components: Sequence[str] = COMPONENTS) -> str:
+        """Start `components` and wait until they are healthy; returns the cluster's uid. Raises what `start` raises."""
+        api = self.layout.api()
+        first = [each for each in (ETCD, API_SERVER) if each in components]
+        self.start(first, api, len(components))
+        # Controllers that start before the API server back off for seconds.
+        self.start([each for each in COMPONENTS if each in components and each not in first], api, len(components))
+        began = time.monotonic()
+        for path in (_IDENTITY, _FIRST_ACCOUNT):  # pods need the default namespace and service account
+            self._await(API_SERVER, api, self.layout.server + path, began)
+        return identity(api)
+
+    def start(self, components: Sequence[str], api: Api, total: int) -> None:
+        """Start `components`, of `total`, at once and wait until each is healthy.
 
         Raises PortTakenError, DiskFullError, and ClusterError if a component died or did not become healthy.
         """
-        components = [each for each in COMPONENTS if each in set(components)]
-        api = Api(self.layout.server, self.layout.pki)
-        first = [each for each in components if each in {ETCD, API_SERVER}]
-        rest = [each for each in components if each not in first]
-        total = len(components)
-        self._spawn(first)
-        index = self._await(first, api, 0, total)
-        # Controllers that start before the API server back off for seconds.
-        self._spawn(rest)
-        self._await(rest, api, index, total)
-        return self._identity(api)
-
-    def _spawn(self, components: list[str]) -> None:
+        earlier = len(self._pids)
         for component in components:
             log = self.layout.log(component)
             self._marks[component] = log.stat().st_size if log.exists() else 0
-            process = processes.spawn(component, self.programs[component], arguments(component, self.layout), self.layout.directory, log)
-            self._pids[component] = process.pid
-
-    def _await(self, components: list[str], api: Api, index: int, total: int) -> int:
+            program, words = self.programs[component], arguments(component, self.layout)
+            self._pids[component] = processes.spawn(component, program, words, self.layout.directory, log, self.environment)
         began = time.monotonic()
-        for component in components:
-            index += 1
+        for index, component in enumerate(components, earlier + 1):
             self.progress(StepStarted(f"start {component}", index, total))
-            url = health_url(component, self.layout)
-            if url is not None:
-                self._await_one(component, lambda url=url: api.health_problem(url, _PROBE_SECONDS), began)
+            if url := health_url(component, self.layout):
+                self._await(component, api, url, began)
             self.progress(StepFinished(f"start {component}", index, total, time.monotonic() - began))
-        return index
 
-    def _await_one(self, component: str, check: Callable[[], str | None], began: float) -> None:
+    def _await(self, component: str, api: Api, url: str, began: float) -> None:
         reported = began
-        while problem := check():
+        while problem := api.health_problem(url, _PROBE_SECONDS):
             self._check_alive()
             now = time.monotonic()
             if now - began > READY_SECONDS:
@@ -131,38 +123,19 @@ class Startup:
 
     def _error(self, component: str, message: str) -> RehearsalError:
         log = self.layout.log(component)
-        tail = log_tail(log, self._marks.get(component, 0))
+        tail = log_tail(log, self._marks[component])
         text = "\n".join(tail)
         # On a full disk the log itself may be incomplete.
-        if "no space left on device" in text or "disk quota exceeded" in text or _is_full(self.layout.directory):
+        if "no space left on device" in text or "disk quota exceeded" in text or shutil.disk_usage(self.layout.directory).free == 0:
             return DiskFullError(
                 f"no space left on the disk that holds {self.layout.directory}: {component} ended",
                 "free some space there and run the same command again",
             )
+        kind, remedy = ClusterError, "read its last log lines below, then run the same command again, or delete the cluster first"
         if "address already in use" in text:
-            return PortTakenError(
-                f"another program took a port of {component} on 127.0.0.1",
-                "run the same command again",
-                log_tail=tail,
-                log_path=str(log),
-            )
-        return ClusterError(
-            message,
-            "read its last log lines below, then run the same command again, or delete the cluster first",
-            log_tail=tail,
-            log_path=str(log),
-        )
-
-    def _identity(self, api: Api) -> str:
-        """Wait for the default namespace and service account, which pods need, and return the cluster's uid."""
-        began = time.monotonic()
-        for path in (_IDENTITY, _FIRST_ACCOUNT):
-            self._await_one(API_SERVER, lambda path=path: api.health_problem(self.layout.server + path, _PROBE_SECONDS), began)
-        return identity(api)
-
-
-def _is_full(directory: Path) -> bool:
-    return shutil.disk_usage(directory).free == 0
+            kind, remedy = PortTakenError, "run the same command again"
+            message = f"another program took a port of {component} on 127.0.0.1"
+        return kind(message, remedy, log_tail=tail, log_path=str(log))
 
 
 def identity(api: Api) -> str:

@@ -19,7 +19,7 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from rehearsal.engine.providers import stubs
+from rehearsal.engine.providers.aws import answer, realize
 from rehearsal.engine.wire.values import from_wire, to_wire
 
 Outputs = dict[str, Any]
@@ -79,7 +79,7 @@ class AwsStub(provider_pb2_grpc.ResourceProviderServicer):
             return provider_pb2.CreateResponse(properties=request.properties)
         inputs = from_wire(request.properties)
         type_, name = _type_of(request.urn), request.urn.rpartition("::")[2]
-        id_, outputs = stubs.realize(SimpleNamespace(urn=request.urn, type=type_, name=name, inputs=inputs))  # type: ignore[arg-type] - all that is read of a registration
+        id_, outputs = realize(SimpleNamespace(urn=request.urn, type=type_, name=name, inputs=inputs))  # type: ignore[arg-type] - all that is read of a registration
         if isinstance(outputs.get("policy"), dict):
             # The provider takes a document as a structure and answers with text (aws:iam/rolePolicy:RolePolicy).
             outputs["policy"] = json.dumps(outputs["policy"])
@@ -104,7 +104,7 @@ class AwsStub(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: Any) -> Any:
-        found = None if request.tok in self.missing else stubs.answer(request.tok, from_wire(request.args))
+        found = None if request.tok in self.missing else answer(request.tok, from_wire(request.args))
         if found is None:
             context.abort(grpc.StatusCode.NOT_FOUND, "couldn't find resource")
         response = provider_pb2.InvokeResponse()

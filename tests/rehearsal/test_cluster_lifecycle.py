@@ -56,7 +56,7 @@ def test_a_cluster_from_its_start_to_its_deletion(own_state):
     assert start("life").outcome == "reused"
 
     assert stop("life")
-    assert (status("life").state, running(made.directory)) == ("stopped", {})
+    assert (status("life"), running(made.directory)) == ("stopped", {})
     again = start("life")
     assert (again.outcome, again.uid) == ("repaired", made.uid)
     assert again.repairs == ("the control plane was stopped, so it is started again with its data",)
@@ -67,7 +67,7 @@ def test_a_cluster_from_its_start_to_its_deletion(own_state):
     assert running(made.directory) == {}
     assert not [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists()]
     assert list(own_state.iterdir()) == []
-    assert status("life").state == "absent"
+    assert status("life") == "absent"
     assert not delete("life")
 
 
@@ -93,7 +93,7 @@ def test_a_second_start_reuses_the_same_processes(cluster):
 @pytest.mark.usefixtures("own_state")
 def test_a_cluster_outlives_its_starter_and_its_deletion_spares_similar_processes(tmp_path):
     subprocess.run([sys.executable, "-c", "from rehearsal.cluster import start; start('outlive')"], check=True)
-    assert status("outlive").state == "running"
+    assert status("outlive") == "running"
     made = start("outlive")
     assert made.outcome == "reused"
 

@@ -9,6 +9,8 @@ import pytest
 
 from rehearsal.cluster import start, status
 from rehearsal.cluster.api import Api, ApiError
+from rehearsal.cluster.processes import running
+from rehearsal.cluster.record import cluster_directory
 from tests.rehearsal.commands import STACK, changed_objects, inferplan, up, variant
 
 pytestmark = pytest.mark.cluster
@@ -115,7 +117,7 @@ def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_fake_ones(local_state):
 
 def test_down_leaves_nothing(local_state, monkeypatch):
     monkeypatch.setenv("INFERPLAN_STATE_DIR", str(local_state))
-    running = status("local").processes
+    pids = [pid for each in running(cluster_directory("local")).values() for pid in each]
     done = inferplan(local_state, "down", "local", "--engine", "rehearsal")
     assert done.returncode == 0, done.stderr
     cluster = start("local")
@@ -124,6 +126,6 @@ def test_down_leaves_nothing(local_state, monkeypatch):
     assert "inference" not in {item["metadata"]["name"] for item in client.request("GET", "/api/v1/namespaces")["items"]}
     client.close()
     assert inferplan(local_state, "down", "local", "--engine", "rehearsal", "--cluster").returncode == 0
-    assert status("local").state == "absent"
-    assert running
-    assert not any(runs(pid) for pid in running.values())
+    assert status("local") == "absent"
+    assert pids
+    assert not any(runs(pid) for pid in pids)

@@ -15,20 +15,18 @@ from typing import Any, Final
 
 from rehearsal.cluster.api import ApiError
 from rehearsal.engine.apply.identity import Inventory, fresh_name
-from rehearsal.engine.apply.journal import Entry, Journal
+from rehearsal.engine.apply.journal import PATCH_SUFFIX, Entry, Journal
 from rehearsal.engine.apply.objects import Manner, Objects, Result
 from rehearsal.engine.apply.operators import reconcile
-from rehearsal.engine.apply.prune import PATCH_SUFFIX
 from rehearsal.engine.plan.change import compare
 from rehearsal.engine.plan.states import ResourceState, state_of
 from rehearsal.engine.program.monitor import Realized
-from rehearsal.engine.providers import stubs
-from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_patch, renamed
-from rehearsal.engine.wait.object_events import Applied, Failed, Listener, Ready, Skipped, Target
+from rehearsal.engine.providers import aws
+from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_on, is_patch, renamed
+from rehearsal.engine.wait.object_events import Applied, Failed, Key, Ready, Skipped, Target
 from rehearsal.engine.wait.reasons import rejection
 from rehearsal.engine.wait.timeouts import delete_limit, ready_limit
 from rehearsal.engine.wait.waiter import Interrupted, Waiter
-from rehearsal.engine.wait.watching import Key
 from rehearsal.engine.wire.recording import Registration
 from rehearsal.engine.wire.values import Secret, has_unknown, mark_secrets, reveal, without_secrets
 from rehearsal.errors import DiskFullError, ObjectFailed, RegistrationRefused
@@ -46,22 +44,21 @@ class Applier:
     """The realizer of one run. Many threads call it."""
 
     objects: Objects
-    waiter: Waiter
     journal: Journal
-    listener: Listener
     digest_key: bytes
     failures: list[Failed] = field(default_factory=list)
     skipped: list[Target] = field(default_factory=list)
     changes: dict[str, list[Target]] = field(default_factory=lambda: defaultdict(list))
     declared: set[Key] = field(default_factory=set)
-    interrupted: bool = False
     _blocked: dict[str, str] = field(default_factory=dict)
     _states: dict[str, ResourceState] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _inventory: Inventory = field(init=False)
+    _waiter: Waiter = field(init=False)
 
     def __post_init__(self) -> None:
         self._inventory = Inventory(self.journal)
+        self._waiter = self.objects.waiter
 
     def register(self, registration: Registration) -> Realized:
         """Apply and await the resource; the answer is its live state."""
@@ -81,13 +78,12 @@ class Applier:
         except ObjectFailed as failed:
             return self._fail(target, failed, registration)
         except Interrupted:
-            self.interrupted = True
             return Realized(failed=True)
         except OSError as error:
             raise DiskFullError(
                 f"cannot write the journal of objects: {error.strerror}", "free disk space and run the same command again"
             ) from error
-        id_, outputs = stubs.realize(registration)
+        id_, outputs = aws.realize(registration)
         return Realized(id=id_, outputs=outputs)
 
     def read(self, registration: Registration) -> Realized:
@@ -106,13 +102,13 @@ class Applier:
 
     def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """The stub of the function."""
-        answer = stubs.answer(token, arguments)
+        answer = aws.answer(token, arguments)
         if answer is None:
             raise RegistrationRefused(f"the function {token} needs a provider, and a rehearsal runs none", urn="")
         return answer
 
     def _object(self, registration: Registration, state: ResourceState, target: Target) -> Realized:
-        with self.waiter.watching.idle.busy():
+        with self._waiter.watching.idle.busy():
             key, result = self._apply(registration, state, target)
         live = self._await(registration, target, result)
         name = f"{key.namespace}/{key.name}" if key.namespace else key.name
@@ -125,7 +121,7 @@ class Applier:
         namespace = (target.namespace or "default") if resource.namespaced else ""  # the kind may be new
         key = Key(inputs["kind"], namespace, target.name)
         patch = is_patch(registration.type)
-        journal_key = Key(key.kind + PATCH_SUFFIX, key.namespace, key.name) if patch else key
+        journal_key = replace(key, kind=key.kind + PATCH_SUFFIX) if patch else key
         current = self._inventory.current(registration, journal_key)
         earlier = current if current is not None and current.key == journal_key else None
         if not patch and earlier is None:
@@ -141,7 +137,11 @@ class Applier:
                 result = self.objects.patch(body, key, resource, registration.urn)
             else:
                 reason, ignore = self._replacing(earlier, state), registration.options.ignore_changes
-                manner = Manner(limit=delete_limit(registration.options.custom_timeouts.delete), ignore=ignore, force=self._forces(state))
+                manner = Manner(
+                    limit=delete_limit(registration.options.custom_timeouts.delete),
+                    ignore=ignore,
+                    force=is_on(self._provider(state), "enablePatchForce"),
+                )
                 result = self.objects.apply(body, key, resource, replace=reason, exists=earlier is not None, same=same, manner=manner)
         except (ApiError, ObjectFailed) as error:
             if earlier is None:
@@ -166,10 +166,10 @@ class Applier:
     def _await(self, registration: Registration, target: Target, result: Result) -> Object:
         began = time.monotonic()
         limit = ready_limit(registration.options.custom_timeouts, result.live, is_new=result.change in ("created", "replaced"))
-        live, stub = reconcile.ready(self.objects.api, self.objects.waiter, target, result.live, limit)
+        live, stub = reconcile.ready(self._waiter.api, self._waiter, target, result.live, limit)
         spec = live.get("spec") or {}
         note = _NOT_AWAITED.get(live["kind"], _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "")
-        self.listener(Ready(target=target, seconds=time.monotonic() - began, note=stub or note))
+        self._waiter.listener(Ready(target=target, seconds=time.monotonic() - began, note=stub or note))
         return live
 
     def _note(self, target: Target, key: Key, result: Result, *, renamed: bool) -> None:
@@ -177,21 +177,20 @@ class Applier:
         change = "replaced" if result.change == "created" and renamed else result.change
         with self._lock:
             self.changes[change].append(target)
-        self.listener(Applied(target=target, change=change, note=result.note))
+        self._waiter.listener(Applied(target=target, change=change, note=result.note))
+
+    def _provider(self, state: ResourceState) -> Mapping[str, Any]:
+        """The inputs of the explicit provider of `state`, {} for the default one."""
+        with self._lock:
+            provider = self._states.get(state.provider)
+        return provider.inputs if provider else {}
 
     def _replacing(self, entry: Entry | None, state: ResourceState) -> str:
         if entry is None or not entry.done:
             return ""
-        with self._lock:
-            provider = self._states.get(state.provider)
-        change = compare(entry.state, state, provider=provider.inputs if provider else {})
+        change = compare(entry.state, state, provider=self._provider(state))
         paths = [each.text for each in change.differences if each.replacing]
         return f"the Kubernetes provider replaces it when {', '.join(paths)} changes" if change.op == "replace" else ""
-
-    def _forces(self, state: ResourceState) -> bool:
-        with self._lock:
-            provider = self._states.get(state.provider)
-        return provider is not None and provider.inputs.get("enablePatchForce") in (True, "true")
 
     def _cause(self, registration: Registration) -> str:
         with self._lock:
@@ -206,7 +205,7 @@ class Applier:
         with self._lock:
             self._blocked[target.urn] = cause
             self.skipped.append(target)
-        self.listener(Skipped(target=target, because=cause))
+        self._waiter.listener(Skipped(target=target, because=cause))
         return Realized(failed=True)
 
     def _fail(self, target: Target, failed: ObjectFailed, registration: Registration) -> Realized:
@@ -215,7 +214,7 @@ class Applier:
         with self._lock:
             self._blocked[target.urn] = str(target)
             self.failures.append(event)
-        self.listener(event)
+        self._waiter.listener(event)
         return Realized(failed=True)
 
     def _target(self, registration: Registration) -> Target:
@@ -226,11 +225,11 @@ class Applier:
         namespace = str(metadata.get("namespace") or "")
         if is_object(registration.type, inputs):
             try:
-                namespaced = self.objects.api.resource(inputs["apiVersion"], kind).namespaced
+                namespaced = self._waiter.api.resource(inputs["apiVersion"], kind).namespaced
             except (LookupError, ApiError):
                 namespaced = bool(namespace)  # applying it reports the error
             namespace = (namespace or "default") if namespaced else ""
-        return Target(urn=registration.urn, kind=kind, name=str(metadata.get("name") or registration.name), namespace=namespace)
+        return Target(kind, namespace, str(metadata.get("name") or registration.name), registration.urn)
 
 
 def _outputs(live: Object, inputs: Mapping[str, Any]) -> Object:

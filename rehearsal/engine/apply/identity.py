@@ -14,7 +14,7 @@ from typing import Any
 
 from rehearsal.engine.apply.journal import Entry, Journal
 from rehearsal.engine.plan.steps import already_exists
-from rehearsal.engine.wait.watching import Key
+from rehearsal.engine.wait.object_events import Key
 from rehearsal.engine.wire.recording import Registration
 from rehearsal.errors import ObjectFailed
 
@@ -44,17 +44,16 @@ class Inventory:
 
     def conflict(self, key: Key, registration: Registration, live: Mapping[str, Any] | None) -> ObjectFailed | None:
         """The error with which Pulumi would not create the object `key` with the state `live`, or None."""
-        text = f"{key.kind} {key.namespace}/{key.name}" if key.namespace else f"{key.kind} {key.name}"
         holder = self._by_key.get(key)
         if holder is None or (live is None and not holder.existed_once):
             if live is None:
                 return None
-            message = f"{text} already exists in the cluster, and this stack did not create it"
+            message = f"{key} already exists in the cluster, and this stack did not create it"
             return ObjectFailed(message, "give it another name, or delete the existing object")
         current = self.current(registration, key)
         if current is not None and current.key == key:
             return None
-        return ObjectFailed(*already_exists(text, holder.urn, registration.urn))
+        return ObjectFailed(*already_exists(str(key), holder.urn, registration.urn))
 
 
 def fresh_name(registration: Registration) -> str:

@@ -12,15 +12,16 @@ import json
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final
 
 from rehearsal.engine.plan.states import ResourceState, resource_from_json, resource_to_json
-from rehearsal.engine.wait.watching import Key
+from rehearsal.engine.wait.object_events import Key
 
 _FORMAT: Final = "inferplan-journal/1"
 _FILE: Final = "applied.jsonl"
+PATCH_SUFFIX: Final = "Patch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,11 @@ class Entry:
         """The resource that declared the object."""
         return self.state.urn
 
+    @property
+    def object_key(self) -> Key:
+        """The key of the object itself; that of a Patch resource in the journal ends in `Patch`."""
+        return replace(self.key, kind=self.key.kind.removesuffix(PATCH_SUFFIX))
+
 
 class Journal:
     """The journal in `directory` of the cluster with uid `cluster`. One process may open it at a time."""
@@ -67,18 +73,13 @@ class Journal:
         with self._lock:
             return dict(self._entries)
 
-    def entry(self, key: Key) -> Entry | None:
-        """The entry of `key`."""
-        with self._lock:
-            return self._entries.get(key)
-
     def intend(self, key: Key, api_version: str, state: ResourceState) -> None:
         """Record, on disk, that `key` will be applied next. Raises OSError (a full disk)."""
         with self._lock:
             self._order += 1
-            entry = _intended(self._entries.get(key), key, api_version, self._order, state)
-            self._entries[key] = entry
-            position = self._append(_to_json(entry, "intend"))
+            existed = key in self._entries and self._entries[key].existed_once
+            self._entries[key] = Entry(key=key, api_version=api_version, order=self._order, state=state, existed=existed)
+            position = self._append(_to_json(self._entries[key]))
         self._sync(position)
 
     def applied(self, key: Key) -> None:
@@ -86,13 +87,13 @@ class Journal:
         with self._lock:
             entry = self._entries[key]
             self._entries[key] = replace(entry, done=True)
-            self._append({"fact": "applied", "key": _key_to_json(key)})
+            self._append({"fact": "applied", "key": astuple(key)})
 
     def gone(self, key: Key) -> None:
         """Record that the object is deleted."""
         with self._lock:
             self._entries.pop(key, None)
-            position = self._append({"fact": "gone", "key": _key_to_json(key)})
+            position = self._append({"fact": "gone", "key": astuple(key)})
         self._sync(position)
 
     def close(self) -> None:
@@ -127,7 +128,7 @@ class Journal:
         file = os.fdopen(descriptor, "wb")
         facts: list[dict[str, Any]] = [{"format": _FORMAT, "cluster": self._cluster}]
         for entry in sorted(self._entries.values(), key=lambda each: each.order):
-            intent, result = _to_json(entry, "intend"), {"fact": "applied", "key": _key_to_json(entry.key)}
+            intent, result = _to_json(entry), {"fact": "applied", "key": astuple(entry.key)}
             facts += [intent, result] if entry.existed_once else [intent]
             facts += [intent] if entry.existed_once and not entry.done else []
         file.writelines(json.dumps(fact, separators=(",", ":")).encode() + b"\n" for fact in facts)
@@ -171,26 +172,19 @@ def _fact(line: bytes) -> dict[str, Any] | None:
 def _replay(entries: dict[Key, Entry], fact: Mapping[str, Any]) -> None:
     key = Key(*fact["key"])
     if fact["fact"] == "intend":
+        existed = key in entries and entries[key].existed_once
         state = resource_from_json(fact["state"])
-        entries[key] = _intended(entries.get(key), key, fact["apiVersion"], fact["order"], state)
+        entries[key] = Entry(key=key, api_version=fact["apiVersion"], order=fact["order"], state=state, existed=existed)
     elif fact["fact"] == "gone":
         entries.pop(key, None)
     elif key in entries:
         entries[key] = replace(entries[key], done=True)
 
 
-def _intended(earlier: Entry | None, key: Key, api_version: str, order: int, state: ResourceState) -> Entry:
-    return Entry(key=key, api_version=api_version, order=order, state=state, existed=earlier is not None and earlier.existed_once)
-
-
-def _key_to_json(key: Key) -> list[str]:
-    return [key.kind, key.namespace, key.name]
-
-
-def _to_json(entry: Entry, fact: str) -> dict[str, Any]:
+def _to_json(entry: Entry) -> dict[str, Any]:
     return {
-        "fact": fact,
-        "key": _key_to_json(entry.key),
+        "fact": "intend",
+        "key": astuple(entry.key),
         "apiVersion": entry.api_version,
         "order": entry.order,
         "state": resource_to_json(entry.state),

@@ -15,11 +15,10 @@ from typing import Any, Final
 from rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
 from rehearsal.engine.apply.fields import contains, content_of, taken_over, with_ignored
 from rehearsal.engine.apply.operators import reconcile
-from rehearsal.engine.wait.object_events import ChangeKind
+from rehearsal.engine.wait.object_events import ChangeKind, Key
 from rehearsal.engine.wait.readiness import annotation, unready
 from rehearsal.engine.wait.reasons import immutable_fields, is_immutable, rejection
 from rehearsal.engine.wait.waiter import Waiter
-from rehearsal.engine.wait.watching import Key
 from rehearsal.errors import ObjectFailed
 
 Object = dict[str, Any]

@@ -13,9 +13,8 @@ from typing import Final
 
 from rehearsal.engine.apply.journal import Entry, Journal
 from rehearsal.engine.apply.objects import Objects
-from rehearsal.engine.wait.object_events import ApplyFailed, Deleted, Deleting, Failed, Listener, Target
+from rehearsal.engine.wait.object_events import ApplyFailed, Deleted, Deleting, Failed, Target
 from rehearsal.engine.wait.timeouts import delete_limit
-from rehearsal.engine.wait.watching import Key
 from rehearsal.errors import ObjectFailed
 
 # Deleted after other kinds, even without a dependency: pods need their node to end, claims wait for their pods.
@@ -29,7 +28,6 @@ _RANKS: Final = {
     "StorageClass": 4,
     "CustomResourceDefinition": 4,
 }
-PATCH_SUFFIX: Final = "Patch"
 
 
 def waves(entries: Collection[Entry]) -> list[list[Entry]]:
@@ -60,7 +58,7 @@ def _waves(entries: list[Entry]) -> list[list[Entry]]:
 
 def target_of(entry: Entry) -> Target:
     """The target of `entry`."""
-    return Target(urn=entry.urn, kind=entry.key.kind, namespace=entry.key.namespace, name=entry.key.name)
+    return Target(entry.key.kind, entry.key.namespace, entry.key.name, entry.urn)
 
 
 @dataclass(kw_only=True)
@@ -69,7 +67,6 @@ class Pruner:
 
     objects: Objects
     journal: Journal
-    listener: Listener
     workers: int = 64
     _failures: list[Failed] = field(default_factory=list)
     _deleted: list[Target] = field(default_factory=list)
@@ -94,17 +91,16 @@ class Pruner:
             except ObjectFailed as failed:
                 blocked.update(entry.state.dependencies)
                 self._failures.append(Failed(target=target, message=failed.message, remedy=failed.remedy))
-                self.listener(self._failures[-1])
+                self.objects.waiter.listener(self._failures[-1])
             else:
                 if existed:
                     self._deleted.append(target)
-                    self.listener(Deleted(target=target, seconds=seconds))
+                    self.objects.waiter.listener(Deleted(target=target, seconds=seconds))
 
     def _delete(self, entry: Entry, reason: str) -> tuple[bool, float]:
         """Returns True if the object existed, and the seconds until it was gone."""
         began = time.monotonic()
-        patch = entry.key.kind.endswith(PATCH_SUFFIX)
-        key = Key(entry.key.kind.removesuffix(PATCH_SUFFIX), entry.key.namespace, entry.key.name) if patch else entry.key
+        key = entry.object_key
         try:
             resource = self.objects.api.resource(entry.api_version, key.kind)
             live = self.objects.get(resource, key)
@@ -112,8 +108,8 @@ class Pruner:
             live = None  # the kind was deleted with its definition, and so were its objects
         else:
             if live is not None:
-                self.listener(Deleting(target=target_of(entry), reason=reason + _difference(entry)))
-                if patch:
+                self.objects.waiter.listener(Deleting(target=target_of(entry), reason=reason + _difference(entry)))
+                if key != entry.key:
                     self.objects.unpatch(key, resource, live, entry.urn)
                 else:
                     self.objects.delete(key, resource, live, delete_limit(entry.state.delete_timeout))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from rehearsal.cluster import Cluster
+from rehearsal.cluster import Cluster, require_owned
 from rehearsal.engine.apply.applier import Applier
 from rehearsal.engine.apply.journal import Journal, read_entries
 from rehearsal.engine.apply.objects import Objects
@@ -88,20 +88,10 @@ def _busy(descriptor: int) -> BusyError:
         return BusyError("another process has just begun to change this cluster", "wait for it to end, then try again")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Session:
-    """The tools of one run on one cluster."""
-
-    objects: Objects
-    waiter: Waiter
-    journal: Journal
-    listener: Listener
-
-
 @contextlib.contextmanager
-def _session(cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], bool] | None, command: str) -> Iterator[_Session]:
-    from rehearsal.cluster import require_owned
-
+def _session(
+    cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], bool] | None, command: str
+) -> Iterator[tuple[Objects, Journal]]:
     # Use the cluster that was identified, not the caller's handle.
     cluster = require_owned(cluster.kubeconfig, cluster.context)
     lock = threading.Lock()
@@ -110,8 +100,7 @@ def _session(cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], 
         with lock:
             listener(event)
 
-    with exclusive(cluster.directory, command=command):
-        api = cluster.api()
+    with exclusive(cluster.directory, command=command), contextlib.closing(cluster.api()) as api:
         watching = Watching(api)
         waiter = Waiter(api=api, watching=watching, listener=report, inspect=f"kubectl --kubeconfig {cluster.kubeconfig}")
         try:
@@ -120,13 +109,11 @@ def _session(cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], 
             raise DiskFullError(
                 f"cannot write the journal in {cluster.directory}: {error.strerror}", "free disk space and run the same command again"
             ) from error
-        objects = Objects(api=api, waiter=waiter, ensure_crds=ensure_crds)
         try:
-            yield _Session(objects=objects, waiter=waiter, journal=journal, listener=report)
+            yield Objects(api=api, waiter=waiter, ensure_crds=ensure_crds), journal
         finally:
             watching.stop()
             journal.close()
-            api.close()
 
 
 def apply(  # noqa: PLR0913 - the folder of the project is as much the input of a program as its configuration
@@ -150,14 +137,8 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
     running; the next run continues).
     """
     began = time.monotonic()
-    with _session(cluster, listener, ensure_crds, f"up of {stack}") as session:
-        applier = Applier(
-            objects=session.objects,
-            waiter=session.waiter,
-            journal=session.journal,
-            listener=session.listener,
-            digest_key=cluster.uid.encode(),
-        )
+    with _session(cluster, listener, ensure_crds, f"up of {stack}") as (objects, journal):
+        applier = Applier(objects=objects, journal=journal, digest_key=cluster.uid.encode())
         monitor = Monitor(project=project, stack=stack, realizer=applier)
         host.run(
             program,
@@ -166,21 +147,17 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
             secret_keys=secret_keys,
             preview=False,
             workers=_WORKERS,
-            give_up=session.waiter.watching.stop,
+            give_up=objects.waiter.watching.stop,
             root=root,
         )
         if applier.failures:
             raise ApplyFailed(applier.failures, applier.skipped)
         ours = f"urn:pulumi:{stack}::{project}::"
-        stale = [each for key, each in session.journal.entries().items() if key not in applier.declared and each.urn.startswith(ours)]
-        pruner = Pruner(objects=session.objects, journal=session.journal, listener=session.listener)
-        deleted = pruner.prune(stale, reason="no longer declared")
+        stale = [each for key, each in journal.entries().items() if key not in applier.declared and each.urn.startswith(ours)]
+        deleted = Pruner(objects=objects, journal=journal).prune(stale, reason="no longer declared")
         renamed = {target.urn for target in applier.changes["replaced"]}
         return Outcome(
-            created=tuple(applier.changes["created"]),
-            changed=tuple(applier.changes["changed"]),
-            replaced=tuple(applier.changes["replaced"]),
-            unchanged=tuple(applier.changes["unchanged"]),
+            **{change: tuple(targets) for change, targets in applier.changes.items()},
             deleted=tuple(target for target in deleted if target.urn not in renamed),
             recording=monitor.recording(),
             seconds=time.monotonic() - began,
@@ -193,9 +170,8 @@ def down(cluster: Cluster, *, listener: Listener = silent) -> Outcome:
     Raises ForeignClusterError, BusyError, ApplyFailed.
     """
     began = time.monotonic()
-    with _session(cluster, listener, None, "down") as session:
-        pruner = Pruner(objects=session.objects, journal=session.journal, listener=session.listener)
-        deleted = pruner.prune(list(session.journal.entries().values()), reason="the stack is taken down")
+    with _session(cluster, listener, None, "down") as (objects, journal):
+        deleted = Pruner(objects=objects, journal=journal).prune(list(journal.entries().values()), reason="the stack is taken down")
         return Outcome(deleted=deleted, seconds=time.monotonic() - began)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from kube.paths import Path, covers, parse, text_of
 from rehearsal.engine.plan.states import ResourceState
-from rehearsal.engine.providers import aws_replacement
+from rehearsal.engine.providers import aws
 from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_patch, renamed, replaces, replacing_patterns
 from rehearsal.engine.wire.masking import Masked
 from rehearsal.engine.wire.values import UNKNOWN
@@ -87,7 +87,7 @@ def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, An
     if kubernetes and is_autonamed(before) and is_autonamed(after):
         after = renamed(after, before["metadata"]["name"])  # the provider keeps the name of the existing object
     patterns = replacing_patterns(after, provider=provider, patch=is_patch(new.type)) if kubernetes else ()
-    patterns += aws_replacement.replacing_patterns(new.type)
+    patterns += aws.replacing_patterns(new.type)
     patterns += tuple(parse(text) for text in new.replace_on_changes)
     ignored = tuple(parse(text) for text in new.ignore_changes)
     changes = tuple(

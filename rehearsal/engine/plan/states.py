@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rehearsal.engine.wire.masking import from_json, mask, to_json
-from rehearsal.engine.wire.recording import Diagnostic, Recording, Registration
+from rehearsal.engine.wire.recording import Diagnostic, Options, Recording, Registration, Resource
 
 FORMAT = "inferplan-plan/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceState:
-    """The state of one resource in a plan; `inputs` are masked."""
+class ResourceState(Resource):
+    """The state of one resource in a plan: `inputs` are masked, and the options that an engine acts on are next to them."""
 
-    urn: str
-    type: str
-    custom: bool
-    inputs: dict[str, Any]
-    parent: str = ""
-    dependencies: tuple[str, ...] = ()
-    provider: str = ""
     version: str = ""
-    read: bool = False
-    id: str = ""
     protect: bool = False
     retain_on_delete: bool = False
     delete_before_replace: bool = False
@@ -34,6 +25,11 @@ class ResourceState:
     ignore_changes: tuple[str, ...] = ()
     replace_on_changes: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+
+
+_FIELDS = tuple(each.name for each in fields(ResourceState))
+_OF_RESOURCE = tuple(each.name for each in fields(Resource))
+_OF_OPTIONS = tuple(each.name for each in fields(Options) if each.name in _FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,27 +47,12 @@ class States:
 
 
 def state_of(registration: Registration, key: bytes | None = None) -> ResourceState:
-    """The storable state of one registration."""
+    """The storable state of one registration; `key` keys the digests of its secrets."""
     options = registration.options
-    return ResourceState(
-        urn=registration.urn,
-        type=registration.type,
-        custom=registration.custom,
-        parent=registration.parent,
-        inputs=mask(registration.inputs, urn=registration.urn, key=key),
-        dependencies=registration.dependencies,
-        provider=registration.provider,
-        version=options.version,
-        read=registration.read,
-        id=registration.id,
-        protect=options.protect,
-        retain_on_delete=options.retain_on_delete,
-        delete_before_replace=options.delete_before_replace,
-        delete_timeout=options.custom_timeouts.delete or "",
-        ignore_changes=options.ignore_changes,
-        replace_on_changes=options.replace_on_changes,
-        aliases=options.aliases,
-    )
+    values: dict[str, Any] = {name: getattr(registration, name) for name in _OF_RESOURCE}
+    values |= {name: getattr(options, name) for name in _OF_OPTIONS}
+    values["inputs"] = mask(registration.inputs, urn=registration.urn, key=key)
+    return ResourceState(**values, delete_timeout=options.custom_timeouts.delete or "")
 
 
 def states_of(recording: Recording, key: bytes | None = None) -> States:
@@ -125,15 +106,14 @@ _LISTS = ("dependencies", "ignore_changes", "replace_on_changes", "aliases")
 
 def resource_to_json(state: ResourceState) -> dict[str, Any]:
     """`state` as plain JSON values, digests included."""
-    fields = {name: getattr(state, name) for name in ResourceState.__slots__}
-    document = {name: list(value) if name in _LISTS else value for name, value in fields.items() if value or name in ("inputs", "custom")}
+    values = {name: getattr(state, name) for name in _FIELDS}
+    document = {name: list(value) if name in _LISTS else value for name, value in values.items() if value or name in ("inputs", "custom")}
     document["inputs"] = to_json(state.inputs, digests=True)
     return document
 
 
 def resource_from_json(document: Mapping[str, Any]) -> ResourceState:
     """The reverse of `resource_to_json`."""
-    values = {name: document[name] for name in ResourceState.__slots__ if name in document}
-    fields: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in values.items()}
-    fields["inputs"] = from_json(document["inputs"])
-    return ResourceState(**fields)
+    values: dict[str, Any] = {name: tuple(document[name]) if name in _LISTS else document[name] for name in _FIELDS if name in document}
+    values["inputs"] = from_json(document["inputs"])
+    return ResourceState(**values)

@@ -5,13 +5,15 @@ No cluster is read: a plan shows changes of the declaration, and which of them t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rehearsal.engine.plan.change import Change, compare
 from rehearsal.engine.plan.states import ResourceState, States, states_of
-from rehearsal.engine.providers.kubernetes import is_object, is_patch
-from rehearsal.engine.wire.recording import Recording, name_of
+from rehearsal.engine.providers.kubernetes import identity
+from rehearsal.engine.wire.recording import Recording, name_of, qualified_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +42,7 @@ class Plan:
     @property
     def counts(self) -> dict[str, int]:
         """The number of resources by op, without the stack itself."""
-        counts: dict[str, int] = {}
-        for step in self.steps:
-            counts[step.op] = counts.get(step.op, 0) + 1
-        return dict(sorted(counts.items()))
+        return dict(sorted(Counter(step.op for step in self.steps).items()))
 
     @property
     def rejected(self) -> tuple[tuple[str, str], ...]:
@@ -54,27 +53,26 @@ class Plan:
 def make_plan(recording: Recording, before: States | None = None, *, key: bytes | None = None) -> Plan:
     """The plan from `before` (None: nothing exists) to `recording`; with another `key` than that of `before`, all secrets change."""
     states = states_of(recording, key)
-    old_states = {each.urn: each for each in before.resources} if before else {}
+    old = before.resources if before else ()
+    old_states = {each.urn: each for each in old}
     by_urn = {each.urn: each for each in states.resources}
     sources = {each.urn: each.property_dependencies for each in recording}
     # The objects of another stack may be in another cluster, so they prevent no creation.
-    owned = [each for each in (before.resources if before else ()) if _stack(each.urn) == recording.stack]
-    holders = {identity: each.urn for each in owned if (identity := _identity(each)) is not None}
+    holders = {_identity(each): each.urn for each in old if _stack(each.urn) == recording.stack}
     claimed: set[str] = set()
     created: set[str] = set()
     steps = []
     for new in states.resources:
-        old = next((old_states[urn] for urn in (new.urn, *new.aliases) if urn in old_states and urn not in claimed), None)
-        if old is not None:
-            claimed.add(old.urn)
+        former = next((old_states[urn] for urn in (new.urn, *new.aliases) if urn in old_states and urn not in claimed), None)
+        if former is not None:
+            claimed.add(former.urn)
         renewed = [name for name, urns in sources[new.urn].items() if not created.isdisjoint(urns)]
-        step = _step(old, new, by_urn, renewed)
+        step = _step(former, new, by_urn, renewed)
         if step.op in ("create", "replace"):
             created.add(new.urn)
-            step = replace(step, rejected=_rejection(old, new, holders))
+            step = replace(step, rejected=_rejection(former, new, holders))
         steps.append(step)
-    gone = [each for each in (before.resources if before else ()) if each.urn not in claimed]
-    steps.extend(Step(op="delete", urn=each.urn, old=each, new=None) for each in reversed(gone))
+    steps.extend(Step(op="delete", urn=each.urn, old=each, new=None) for each in reversed(old) if each.urn not in claimed)
     return Plan(states=states, before=before, steps=tuple(steps))
 
 
@@ -83,23 +81,16 @@ def _stack(urn: str) -> str:
 
 
 def _identity(state: ResourceState) -> tuple[str, str, str, str] | None:
-    """API group, kind, namespace and name of an object; None for other resources, or if a part is unknown."""
-    if not is_object(state.type, state.inputs) or is_patch(state.type) or state.read:
-        return None
-    metadata = state.inputs.get("metadata")
-    name, namespace = (metadata.get("name"), metadata.get("namespace", "default")) if isinstance(metadata, dict) else (None, None)
-    if not isinstance(name, str) or not isinstance(namespace, str):
-        return None
-    return state.inputs["apiVersion"].rpartition("/")[0], state.inputs["kind"], namespace, name
+    return None if state.read else identity(state.type, state.inputs, "default")
 
 
-def _rejection(old: ResourceState | None, new: ResourceState, holders: Mapping[tuple[str, str, str, str], str]) -> tuple[str, str] | None:
+def _rejection(old: ResourceState | None, new: ResourceState, holders: Mapping[Any, str]) -> tuple[str, str] | None:
     """Why `new` cannot be created: another URN has its object until deletions at the end of the update."""
-    identity = _identity(new)
-    holder = None if identity is None else holders.get(identity)
-    if identity is None or holder is None or (old is not None and holder == old.urn):
+    wanted = _identity(new)
+    holder = holders.get(wanted)
+    if wanted is None or holder is None or (old is not None and holder == old.urn):
         return None
-    _, kind, namespace, name = identity
+    _, kind, namespace, name = wanted
     return already_exists(f"{kind} {namespace}/{name}" if "namespace" in new.inputs["metadata"] else f"{kind} {name}", holder, new.urn)
 
 
@@ -120,10 +111,9 @@ def already_exists(text: str, holder: str, urn: str) -> tuple[str, str]:
             f"{text} already exists: the object of an earlier update is deleted when an update succeeds",
             "apply the last state again until it succeeds, then this one; or give the object another name",
         )
-    stack, other = urn.split("::", maxsplit=1)[0].rpartition(":")[2], holder.split("::", maxsplit=1)[0].rpartition(":")[2]
-    if stack != other:
-        return f"{text} already exists: it belongs to stack {other}", "give it another name, or another namespace"
+    if _stack(urn) != _stack(holder):
+        return f"{text} already exists: it belongs to stack {_stack(holder)}", "give it another name, or another namespace"
     return (
-        f"{text} already exists: it belongs to the resource {holder.split('::')[2]} {name_of(holder)!r}, and Pulumi creates before it deletes",
+        f"{text} already exists: it belongs to the resource {qualified_type(holder)} {name_of(holder)!r}, and Pulumi creates before it deletes",
         "keep that resource's URN, list it in `aliases`, or update twice: first without the object, then with it",
     )

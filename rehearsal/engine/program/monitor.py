@@ -17,8 +17,8 @@ from pulumi.runtime.proto import engine_pb2, resource_pb2
 
 from kube.marks import UNKNOWN_TEXT
 from rehearsal.engine.program import requests
-from rehearsal.engine.providers.kubernetes import is_object, is_patch
-from rehearsal.engine.providers.stubs import document_texts
+from rehearsal.engine.providers.aws import document_texts
+from rehearsal.engine.providers.kubernetes import identity
 from rehearsal.engine.wire.recording import PROVIDER_PREFIX, STACK_TYPE, Diagnostic, Recording, Registration, make_urn, ordered, stack_urn
 from rehearsal.engine.wire.values import UNKNOWN, from_wire, to_wire
 from rehearsal.errors import RegistrationRefused
@@ -31,12 +31,6 @@ _FEATURES = (
     resource_pb2.RESOURCE_MONITOR_FEATURE_REPLACE_WITH,
     resource_pb2.RESOURCE_MONITOR_FEATURE_REPLACEMENT_TRIGGER,
 )
-_SEVERITIES = {
-    engine_pb2.DEBUG: "debug",
-    engine_pb2.INFO: "info",
-    engine_pb2.WARNING: "warning",
-    engine_pb2.ERROR: "error",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,24 +106,19 @@ class Monitor:
 
     def _claim_object(self, registration: Registration, provider: Mapping[str, Any]) -> None:
         """Reject a second declaration of one Kubernetes object, which an update would overwrite with the first or the other way round."""
-        if not is_object(registration.type, registration.inputs) or is_patch(registration.type):
+        wanted = identity(registration.type, registration.inputs, provider.get("namespace") or "")
+        if wanted is None:
             return
-        metadata = registration.inputs.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        name, namespace = metadata.get("name"), metadata.get("namespace") or provider.get("namespace") or ""
-        if not isinstance(name, str) or not isinstance(namespace, str):
-            return
-        group, kind = registration.inputs["apiVersion"].rpartition("/")[0], registration.inputs["kind"]
         with self._lock:
-            first = self._objects.setdefault((registration.provider, group, kind, namespace, name), registration.urn)
+            first = self._objects.setdefault((registration.provider, *wanted), registration.urn)
         if first != registration.urn:
+            _, kind, namespace, name = wanted
             shown = f"{namespace}/{name}" if namespace else name
             raise self._refuse(f"{kind} {shown} is declared twice: by {first} and {registration.urn}. Rename one of them", registration.urn)
 
     # The method names below are those of the SDK's gRPC service.
 
     def RegisterResource(self, request: Any) -> resource_pb2.RegisterResourceResponse:  # noqa: N802 - named by the SDK
-        """Answer the declaration of a resource."""
         if request.type == STACK_TYPE:
             return resource_pb2.RegisterResourceResponse(urn=stack_urn(self.stack, self.project))
         if request.remote:
@@ -150,7 +139,6 @@ class Monitor:
         return resource_pb2.RegisterResourceResponse(urn=urn, id=realized.id, object=_outputs(request, registration, realized))
 
     def ReadResource(self, request: Any) -> resource_pb2.ReadResourceResponse:  # noqa: N802 - named by the SDK
-        """Answer the look-up of an existing resource."""
         urn = self._claim(request)
         registration = requests.existing(request, urn, stack=self.stack, project=self.project)
         self.registrations.append(registration)
@@ -160,7 +148,6 @@ class Monitor:
         return resource_pb2.ReadResourceResponse(urn=urn, properties=to_wire(outputs))
 
     def RegisterResourceOutputs(self, request: Any) -> empty_pb2.Empty:  # noqa: N802 - named by the SDK
-        """Record the outputs of the stack or of a component."""
         outputs = from_wire(request.outputs)
         if request.urn == stack_urn(self.stack, self.project):
             self.outputs.update(outputs)
@@ -169,7 +156,6 @@ class Monitor:
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any) -> resource_pb2.ResourceInvokeResponse:  # noqa: N802 - named by the SDK
-        """Answer a provider function."""
         arguments = from_wire(request.args)
         if request.tok == "pulumi:pulumi:getResource":
             return self._resource_state(str(arguments.get("urn")))
@@ -192,11 +178,9 @@ class Monitor:
         return resource_pb2.DeploymentInfo(supportedFeatures=_FEATURES)
 
     def RegisterPackage(self, request: Any) -> resource_pb2.RegisterPackageResponse:  # noqa: N802 - named by the SDK
-        """Accept a parameterized package."""
         return resource_pb2.RegisterPackageResponse(ref=f"{request.name}@{request.version}")
 
     def SignalAndWaitForShutdown(self, request: Any) -> empty_pb2.Empty:  # noqa: N802, ARG002 - named by the SDK
-        """Let the program end."""
         return empty_pb2.Empty()
 
     # Two calls of the engine's service.
@@ -204,7 +188,9 @@ class Monitor:
     def Log(self, request: Any) -> empty_pb2.Empty:  # noqa: N802 - named by the SDK
         """Record a message of the program, except debug messages of the SDK."""
         if request.severity != engine_pb2.DEBUG and not request.ephemeral:
-            self.diagnostics.append(Diagnostic(severity=_SEVERITIES[request.severity], message=request.message, urn=request.urn))
+            self.diagnostics.append(
+                Diagnostic(severity=engine_pb2.LogSeverity.Name(request.severity).lower(), message=request.message, urn=request.urn)
+            )
         return empty_pb2.Empty()
 
     def RequirePulumiVersion(self, request: Any) -> SimpleNamespace:  # noqa: N802, ARG002 - named by the SDK

@@ -9,7 +9,7 @@ from typing import Any
 
 from rehearsal.engine.program import host
 from rehearsal.engine.program.monitor import Monitor, Realized
-from rehearsal.engine.providers import stubs
+from rehearsal.engine.providers import aws
 from rehearsal.engine.providers.kubernetes import is_object
 from rehearsal.engine.wire.recording import Recording, Registration
 from rehearsal.errors import RegistrationRefused
@@ -20,7 +20,7 @@ class _Preview:
 
     def register(self, registration: Registration) -> Realized:
         """The inputs; fields that the API server or AWS sets below them stay unknown."""
-        if (outputs := stubs.preview(registration)) is not None:
+        if (outputs := aws.preview(registration)) is not None:
             return Realized(outputs=outputs)
         return Realized(unknown_metadata=("uid", "resourceVersion") if is_object(registration.type, registration.inputs) else ())
 
@@ -30,9 +30,9 @@ class _Preview:
 
     def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The stub of the function; None, which is unknown, for one whose result only AWS knows."""
-        if token in stubs.KNOWN_BY_AWS:
+        if token in aws.KNOWN_BY_AWS:
             return None
-        answer = stubs.answer(token, arguments)
+        answer = aws.answer(token, arguments)
         if answer is None:
             raise RegistrationRefused(f"the function {token} needs a provider, and a plan without the Pulumi CLI runs none", urn="")
         return answer

@@ -52,12 +52,8 @@ def _options(request: Any, stack: str, project: str) -> Options:
         delete_before_replace=request.deleteBeforeReplace,
         ignore_changes=tuple(request.ignoreChanges),
         replace_on_changes=tuple(request.replaceOnChanges),
-        additional_secret_outputs=tuple(request.additionalSecretOutputs),
         aliases=tuple(dict.fromkeys(_aliases(request, stack, project))),
         custom_timeouts=Timeouts(create=timeouts.create or None, update=timeouts.update or None, delete=timeouts.delete or None),
-        deleted_with=request.deletedWith,
-        replace_with=tuple(request.replace_with),
-        import_id=request.importId,
         version=request.version,
     )
     return _DEFAULTS if options == _DEFAULTS else options

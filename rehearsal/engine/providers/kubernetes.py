@@ -1,15 +1,16 @@
 """Decisions of the Kubernetes provider: names of objects, and which changes replace an object instead of updating it.
 
 Sources: pulumi-kubernetes, provider/pkg/metadata/naming.go (2026-11) and provider/pkg/provider/diff.go (commit 94977969,
-2026-07-01). The table is not the API server's list of immutable fields: the provider replaces some objects that the server
-would update. Where the server rejects an update, `apply` replaces the object too.
+2026-07-01); the table is `kubernetes.toml`. Where the server rejects an update, `apply` replaces the object too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path as FilePath
 from typing import Any, Final
 
 from kube.paths import Path, covers, parse, values_at
@@ -26,6 +27,21 @@ def is_object(type_: str, inputs: Mapping[str, Any]) -> bool:
 def is_patch(type_: str) -> bool:
     """True if `type_` is a Patch resource, which owns some fields of an object that others created."""
     return type_.startswith("kubernetes:") and type_.endswith("Patch")
+
+
+def identity(type_: str, inputs: Mapping[str, Any], namespace: str) -> tuple[str, str, str, str] | None:
+    """API group, kind, namespace and name of an object, by default in `namespace`.
+
+    None for Patch resources, for resources that are not objects, and if a part is unknown or not a text.
+    """
+    if not is_object(type_, inputs) or is_patch(type_):
+        return None
+    metadata = inputs.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name, namespace = metadata.get("name"), metadata.get("namespace") or namespace
+    if not isinstance(name, str) or not isinstance(namespace, str):
+        return None
+    return inputs["apiVersion"].rpartition("/")[0], inputs["kind"], namespace, name
 
 
 def is_autonamed(inputs: Mapping[str, Any]) -> bool:
@@ -61,41 +77,11 @@ def with_name(type_: str, name: str, urn: str, inputs: dict[str, Any], *, provid
 
 
 _IDENTITY: Final = ("metadata.name", "metadata.namespace")
-_POD_SPEC: Final = (
-    "affinity automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks hostAliases hostIPC hostNetwork hostPID hostname "
-    "imagePullSecrets nodeName nodeSelector overhead preemptionPolicy priority priorityClassName readinessGates restartPolicy "
-    "runtimeClassName schedulerName securityContext serviceAccount serviceAccountName shareProcessNamespace subdomain "
-    "terminationGracePeriodSeconds volumes"
-)
-_CONTAINER: Final = (
-    "args command env image imagePullPolicy lifecycle livenessProbe ports readinessProbe resources securityContext stdin stdinOnce "
-    "terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
-)
-_VOLUME_SOURCES: Final = (
-    "awsElasticBlockStore azureDisk azureFile cephfs cinder csi fc flexVolume flocker gcePersistentDisk glusterfs hostPath iscsi local "
-    "nfs photonPersistentDisk portworxVolume quobyte rbd scaleIO storageos vsphereVolume"
-)
-
-
-def _spec(names: str) -> tuple[str, ...]:
-    return tuple(f"spec.{name}" for name in names.split())
-
-
-_TABLE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
-    ("apps/v1", "DaemonSet"): _spec("selector"),
-    ("apps/v1", "Deployment"): _spec("selector"),
-    ("apps/v1", "StatefulSet"): _spec("podManagementPolicy revisionHistoryLimit selector serviceName volumeClaimTemplates"),
-    ("batch/v1", "Job"): _spec("completions parallelism selector template"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("roleRef",),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"): ("roleRef",),
-    ("storage.k8s.io/v1", "StorageClass"): ("parameters", "provisioner"),
-    ("v1", "PersistentVolume"): _spec(_VOLUME_SOURCES),
-    ("v1", "PersistentVolumeClaim"): _spec("accessModes selector storageClassName volumeName"),
-    ("v1", "Pod"): _spec(_POD_SPEC)
-    + tuple(f"spec.{group}[*].{name}" for group in ("containers", "initContainers") for name in _CONTAINER.split()),
-    ("v1", "ResourceQuota"): _spec("scopes"),
-    ("v1", "Secret"): ("type",),
-    ("v1", "Service"): _spec("clusterIP"),
+_REPLACING: Final[dict[str, list[str]]] = tomllib.loads(FilePath(__file__).with_name("kubernetes.toml").read_text(encoding="utf-8"))
+# A changed Secret or ConfigMap is replaced unless its provider has this option.
+_MUTABLE: Final = {
+    "v1/Secret": ("enableSecretMutable", ("type", "stringData", "data")),
+    "v1/ConfigMap": ("enableConfigMapMutable", ("binaryData", "data")),
 }
 
 
@@ -106,18 +92,16 @@ def replacing_patterns(inputs: Mapping[str, Any], *, provider: Mapping[str, Any]
     """
     if patch:
         return tuple(parse(text) for text in _IDENTITY)
-    kind = (str(inputs.get("apiVersion", "")), str(inputs.get("kind", "")))
-    table = _TABLE.get(kind, ())
-    immutable = inputs.get("immutable") is True
-    if kind == ("v1", "Secret") and (immutable or not _is_on(provider.get("enableSecretMutable"))):
-        table = ("type", "stringData", "data")
-    elif kind == ("v1", "ConfigMap") and (immutable or not _is_on(provider.get("enableConfigMapMutable"))):
-        table = ("binaryData", "data")
-    return tuple(parse(text) for text in _IDENTITY + table)
+    kind = f"{inputs.get('apiVersion')}/{inputs.get('kind')}"
+    option, data = _MUTABLE.get(kind, ("", ()))
+    mutable = inputs.get("immutable") is not True and is_on(provider, option)
+    paths = data if data and not mutable else _REPLACING.get(kind, ())
+    return tuple(parse(text) for text in (*_IDENTITY, *paths))
 
 
-def _is_on(flag: Any) -> bool:
-    return flag is True or flag == "true"
+def is_on(provider: Mapping[str, Any], option: str) -> bool:
+    """True if the provider with these inputs has `option`."""
+    return provider.get(option) in (True, "true")
 
 
 def replaces(patterns: tuple[Path, ...], path: Path, value: Any) -> bool:

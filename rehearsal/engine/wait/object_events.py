@@ -2,86 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from rehearsal.errors import RehearsalError
 
 ChangeKind = Literal["created", "changed", "unchanged", "replaced"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """The resource of an event, as text `Deployment inference/llama`."""
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """An object's identity; `namespace` is "" for kinds without namespaces. As text: `Deployment inference/llama`."""
 
-    urn: str
     kind: str
+    namespace: str
     name: str
-    namespace: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
+def key_of(live: Mapping[str, Any]) -> Key:
+    """The key of a live object."""
+    metadata = live["metadata"]
+    return Key(live["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Target(Key):
+    """The resource of an event."""
+
+    urn: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class _ObjectEvent:
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied(_ObjectEvent):
     """The server accepted the object. `note` explains a surprise, such as a replacement."""
 
-    target: Target
     change: ChangeKind
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(_ObjectEvent):
     """The object is not ready after `seconds` of at most `limit`; sent again when `reason` changes."""
 
-    target: Target
     reason: str
     seconds: float
     limit: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class Ready(_ObjectEvent):
     """The object is ready after `seconds`; `note` says what a simulated cluster cannot provide."""
 
-    target: Target
     seconds: float
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Failed(_ObjectEvent):
     """The object could not be applied or deleted, or did not become ready."""
 
-    target: Target
     message: str
     remedy: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class Skipped(_ObjectEvent):
     """The object was not applied because its dependency `because` failed."""
 
-    target: Target
     because: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deleting:
+class Deleting(_ObjectEvent):
     """Deletion has started, for `reason`."""
 
-    target: Target
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
+class Deleted(_ObjectEvent):
     """The object is gone after `seconds`."""
 
-    target: Target
     seconds: float
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rehearsal.cluster.api import Api, ApiError, Resource
 from rehearsal.engine.wait import reasons
-from rehearsal.engine.wait.object_events import Listener, Target, Waiting
+from rehearsal.engine.wait.object_events import Key, Listener, Target, Waiting, key_of
 from rehearsal.engine.wait.readiness import READY, SKIP_AWAIT, WAIT_FOR, Readiness, annotation, condition, rule_for
 from rehearsal.engine.wait.timeouts import IDLE_SECONDS, spelled
-from rehearsal.engine.wait.watching import Key, Watching, key_of
+from rehearsal.engine.wait.watching import Watching
 from rehearsal.errors import ObjectFailed
 
 Object = dict[str, Any]
@@ -108,22 +108,29 @@ class Waiter:
             return applied
         return seen if seen["metadata"].get("generation", 0) >= applied["metadata"].get("generation", 0) else applied
 
-    def gone(self, key: Key, uid: str, api_version: str, limit: float) -> None:
-        """Return when the object `key` with `uid` is gone. Raises ObjectFailed after `limit` seconds; Interrupted."""
-        self.watching.observe(api_version, key.kind)
+    def _rounds(self, key: Key, limit: float) -> Iterator[None]:
+        """One round at once and after each change of `key`, until `limit` seconds are over. Raises Interrupted."""
         began = time.monotonic()
         with self.watching.sleeper(key) as wake:
             while True:
                 wake.clear()
-                seen = self.watching.get(key)
-                if seen is None or seen["metadata"]["uid"] != uid:
+                yield
+                left = began + limit - time.monotonic()
+                if left <= 0:
                     return
-                waited = time.monotonic() - began
-                if waited >= limit:
-                    finalizers = ", ".join(seen["metadata"].get("finalizers") or ()) or "none"
-                    message = f"still there {spelled(waited)} after its deletion; finalizers: {finalizers}"
-                    raise ObjectFailed(message, "run `down` again, or delete the whole cluster")
-                self._sleep(wake, limit - waited)
+                self._sleep(wake, left)
+
+    def gone(self, key: Key, uid: str, api_version: str, limit: float) -> None:
+        """Return when the object `key` with `uid` is gone. Raises ObjectFailed after `limit` seconds; Interrupted."""
+        self.watching.observe(api_version, key.kind)
+        seen: Object | None = None
+        for _ in self._rounds(key, limit):
+            seen = self.watching.get(key)
+            if seen is None or seen["metadata"]["uid"] != uid:
+                return
+        finalizers = ", ".join((seen or {}).get("metadata", {}).get("finalizers") or ()) or "none"
+        message = f"still there {spelled(limit)} after its deletion; finalizers: {finalizers}"
+        raise ObjectFailed(message, "run `down` again, or delete the whole cluster")
 
     def delete(self, key: Key, resource: Resource, live: Object, *, limit: float, childless: bool = False) -> None:
         """Delete `live` and its children as the provider does, and return when it is gone; `childless` says that it has none.
@@ -143,15 +150,7 @@ class Waiter:
     def exists(self, key: Key, api_version: str, limit: float) -> bool:
         """True if the object `key` exists within `limit` seconds."""
         self.watching.observe(api_version, key.kind)
-        until = time.monotonic() + limit
-        with self.watching.sleeper(key) as wake:
-            while self.watching.get(key) is None:
-                left = until - time.monotonic()
-                if left <= 0:
-                    return False
-                self._sleep(wake, left)
-                wake.clear()
-        return True
+        return any(self.watching.get(key) is not None for _ in self._rounds(key, limit))
 
     def _check_for(self, live: Object) -> Callable[[Object], Readiness] | None:
         rule = rule_for(live)

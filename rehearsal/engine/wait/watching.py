@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rehearsal.cluster.api import Api, ApiError, Watch
+from rehearsal.engine.wait.object_events import Key, key_of
 from rehearsal.engine.wait.timeouts import IdleClock
 
 Object = dict[str, Any]
@@ -23,21 +24,6 @@ _RETRY_SECONDS: Final = 0.2
 _GIVE_UP_SECONDS: Final = 20.0
 # Changes of these kinds do not make a pod schedulable: a node's are heartbeats.
 _IRRELEVANT: Final = ("Event", "Node")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
-    """An object's identity; `namespace` is "" for kinds without namespaces."""
-
-    kind: str
-    namespace: str
-    name: str
-
-
-def key_of(live: Object) -> Key:
-    """The key of a live object."""
-    metadata = live["metadata"]
-    return Key(live["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
 @dataclass(eq=False)

@@ -57,35 +57,37 @@ class Options:
     delete_before_replace: bool = False
     ignore_changes: tuple[str, ...] = ()
     replace_on_changes: tuple[str, ...] = ()
-    additional_secret_outputs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     custom_timeouts: Timeouts = field(default_factory=Timeouts)
-    deleted_with: str = ""
-    replace_with: tuple[str, ...] = ()
-    import_id: str = ""
     version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """One resource as the program registered it.
+class Resource:
+    """One resource, with what a plan saves of it.
 
-    `inputs` is plain data with `Secret` and `UNKNOWN` marks. `provider` is the URN of the explicit provider, "" for the
-    default one. `read` is true for a resource that the program looked up; `id` is then its id.
+    `provider` is the URN of the explicit provider, "" for the default one. `read` is true for a resource that the program
+    looked up; `id` is then its id.
     """
 
     urn: str
     type: str
-    name: str
     custom: bool
-    parent: str
     inputs: dict[str, Any]
+    parent: str = ""
     dependencies: tuple[str, ...] = ()
-    property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     provider: str = ""
-    options: Options = field(default_factory=Options)
     read: bool = False
     id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration(Resource):
+    """One resource as the program registered it; `inputs` is plain data with `Secret` and `UNKNOWN` marks."""
+
+    name: str
+    property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,40 +6,26 @@ unknown type (such as an asset) stays the map that it is on the wire.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from google.protobuf import struct_pb2
 
 from kube import marks
 
 
-class Unknown:
-    """A value that is known after an update. `UNKNOWN` is the only instance."""
+class Unknown(enum.Enum):
+    """The only value that is known after an update, not before."""
 
-    _instance: Self | None = None
-
-    def __new__(cls) -> Self:
-        """The only instance."""
-        if cls._instance is None:
-            cls._instance = super().__new__(cls)
-        return cls._instance
+    UNKNOWN = enum.auto()
 
     def __repr__(self) -> str:
-        return "UNKNOWN"
-
-    def __deepcopy__(self, memo: object) -> Unknown:
-        return self
-
-    def __copy__(self) -> Unknown:
-        return self
-
-    def __reduce__(self) -> tuple[type[Unknown], tuple[()]]:
-        return (Unknown, ())
+        return self.name
 
 
-UNKNOWN: Final = Unknown()
+UNKNOWN: Final = Unknown.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -125,13 +111,18 @@ def reveal(value: Any) -> Any:
 
 def has_unknown(value: Any) -> bool:
     """True if any part of `value` is known only after an update."""
+    return any(leaf is UNKNOWN for leaf, _ in _leaves(value))
+
+
+def _leaves(value: Any, *, secret: bool = False) -> Iterator[tuple[Any, bool]]:
+    """Each single value in `value`, and whether it is a secret."""
     if isinstance(value, Secret):
-        return has_unknown(value.value)
-    if isinstance(value, dict):
-        return any(has_unknown(item) for item in value.values())
-    if isinstance(value, list):
-        return any(has_unknown(item) for item in value)
-    return value is UNKNOWN
+        yield from _leaves(value.value, secret=True)
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(item, secret=secret)
+    else:
+        yield value, secret
 
 
 def mark_secrets(outputs: Any, inputs: Any) -> Any:
@@ -148,16 +139,7 @@ def mark_secrets(outputs: Any, inputs: Any) -> Any:
 
 def without_secrets(message: str, inputs: Mapping[str, Any]) -> str:
     """`message` with `[secret]` instead of each secret text of `inputs`. Texts under 4 characters stay: they match too much."""
-    for text in sorted(_secret_texts(inputs), key=len, reverse=True):
+    texts = {leaf for leaf, secret in _leaves(inputs) if secret and isinstance(leaf, str) and len(leaf) >= 4}
+    for text in sorted(texts, key=len, reverse=True):
         message = message.replace(text, "[secret]")
     return message
-
-
-def _secret_texts(value: Any, *, secret: bool = False) -> set[str]:
-    if isinstance(value, Secret):
-        return _secret_texts(value.value, secret=True)
-    if isinstance(value, dict):
-        return {text for item in value.values() for text in _secret_texts(item, secret=secret)}
-    if isinstance(value, list):
-        return {text for item in value for text in _secret_texts(item, secret=secret)}
-    return {value} if secret and isinstance(value, str) and len(value) >= 4 else set()

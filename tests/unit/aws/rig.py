@@ -11,7 +11,7 @@ import pulumi
 from rehearsal.engine.program import host
 from rehearsal.engine.program.monitor import Monitor, Realized
 from rehearsal.engine.program.record import record
-from rehearsal.engine.providers import stubs
+from rehearsal.engine.providers.aws import answer, realize
 from rehearsal.engine.wire.recording import Recording, Registration
 from stackfile.stack import Stack, StackSecrets, StackSettings
 
@@ -40,16 +40,16 @@ class _Known:
     def register(self, registration: Registration) -> Realized:
         if not registration.custom:
             return Realized()
-        id_, outputs = stubs.realize(registration)
+        id_, outputs = realize(registration)
         return Realized(id=id_, outputs=outputs)
 
     def read(self, registration: Registration) -> Realized:
         raise AssertionError(f"nothing is read by id, and {registration.urn} was")
 
     def invoke(self, token: str, arguments: Any) -> Any:
-        answer = stubs.answer(token, arguments)
-        assert answer is not None, token
-        return answer
+        outputs = answer(token, arguments)
+        assert outputs is not None, token
+        return outputs
 
 
 def known(program: Callable[[], object], realizer: Any = None) -> Recording:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from components.platforms.aws.aws_api import aws_api
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.network import blocks
-from rehearsal.engine.providers import stubs
+from rehearsal.engine.providers.aws import answer
 from rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, model, settings, upstream
 
@@ -241,7 +241,7 @@ def test_the_longest_chain_of_dependencies_does_not_grow_with_the_models():
 
 
 def test_stand_ins_never_look_like_something_that_exists():
-    found = stubs.answer("aws:eks/getCluster:getCluster", {"name": "shared"})
+    found = answer("aws:eks/getCluster:getCluster", {"name": "shared"})
     assert found is not None
     assert found["endpoint"].endswith(".invalid")
     assert ":000000000000:" in found["arn"]

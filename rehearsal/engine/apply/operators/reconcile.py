@@ -15,11 +15,11 @@ from typing import Any, Final
 from rehearsal.cluster.api import Api, ApiError
 from rehearsal.engine.apply.operators import leader_worker_set, ray_service
 from rehearsal.engine.apply.operators.stub import Stub
-from rehearsal.engine.wait.object_events import Target
+from rehearsal.engine.wait.object_events import Key, Target, key_of
 from rehearsal.engine.wait.readiness import READY, Readiness, condition, ready_addresses, rule_for
 from rehearsal.engine.wait.reasons import rejection
 from rehearsal.engine.wait.waiter import Waiter
-from rehearsal.engine.wait.watching import Key, Watching, key_of
+from rehearsal.engine.wait.watching import Watching
 from rehearsal.errors import ObjectFailed
 
 Object = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 
 from rehearsal.engine.plan.states import load, save, states_of
 from rehearsal.engine.plan.steps import make_plan
-from rehearsal.engine.providers.aws_replacement import is_known, replacing_patterns
+from rehearsal.engine.providers.aws import TYPES, replacing_patterns
 from tests.recorder import declare
 
 OUTLINES = sorted((Path(__file__).resolve().parents[3] / "stacks" / "outlines").glob("*.txt"))
@@ -30,7 +30,7 @@ def ops(before, after):
 def test_every_type_of_the_committed_stacks_is_known():
     types = {found for path in OUTLINES for found in re.findall(r"\baws:[a-z0-9]+/\w+:\w+", path.read_text())}
     assert len(types) > 25
-    assert sorted(each for each in types if not is_known(each)) == []
+    assert sorted(types - TYPES.keys()) == []
 
 
 @pytest.mark.parametrize(

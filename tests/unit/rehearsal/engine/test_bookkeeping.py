@@ -10,7 +10,7 @@ from rehearsal.engine.apply.journal import Journal, read_entries
 from rehearsal.engine.apply.prune import waves
 from rehearsal.engine.apply.run import exclusive
 from rehearsal.engine.plan.states import ResourceState
-from rehearsal.engine.wait.watching import Key
+from rehearsal.engine.wait.object_events import Key
 from rehearsal.engine.wire.masking import Masked
 from rehearsal.engine.wire.recording import Registration
 from rehearsal.errors import BusyError

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rehearsal.cluster.api import ApiError
-from rehearsal.engine.providers import stubs
+from rehearsal.engine.providers.aws import realize
 from rehearsal.engine.wait.readiness import rule_for
 from rehearsal.engine.wait.reasons import is_immutable, rejection
 from rehearsal.engine.wait.timeouts import seconds_of, spelled
@@ -200,7 +200,7 @@ def test_a_cloud_resource_gets_a_constant_id_and_arn_without_an_account():
             super().__init__("aws:s3/bucket:Bucket", "weights", {"bucket": "acme-weights"})
 
     (registration,) = declare(Bucket)
-    first, second = stubs.realize(registration), stubs.realize(registration)
+    first, second = realize(registration), realize(registration)
     assert first == second
     id_, outputs = first
     assert id_ == "acme-weights"

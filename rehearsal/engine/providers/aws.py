@@ -1,7 +1,7 @@
-"""Stub outputs for resources that are not Kubernetes objects: a rehearsal sends no request to a cloud.
+"""Decisions of the AWS provider: which changes replace a resource; and stub outputs, because a rehearsal sends no request to a cloud.
 
 Ids have AWS's format and are the same in every run. The account is all zeros, host names end in `.invalid` and nothing
-looks like a credential that works. A type without an entry gets an id that is made of its name.
+looks like a credential that works. Tables by type are in `aws.toml`.
 """
 
 from __future__ import annotations
@@ -9,36 +9,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import tomllib
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path as FilePath
+from typing import Any, Final
 
+from kube.paths import Path, parse
 from rehearsal.engine.wire.recording import Registration
 from rehearsal.engine.wire.values import UNKNOWN, Secret, has_unknown, reveal
 
 Outputs = dict[str, Any]
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
-KUBERNETES = "1.34"
-_ISSUER = "https://oidc.invalid/id/{name}"
 
-# Prefixes of ids of EC2 and EFS.
-_PREFIXES = {
-    "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": "sg",
-    "aws:ec2/eip:Eip": "eipalloc",
-    "aws:ec2/internetGateway:InternetGateway": "igw",
-    "aws:ec2/launchTemplate:LaunchTemplate": "lt",
-    "aws:ec2/natGateway:NatGateway": "nat",
-    "aws:ec2/placementGroup:PlacementGroup": "pg",
-    "aws:ec2/routeTable:RouteTable": "rtb",
-    "aws:ec2/routeTableAssociation:RouteTableAssociation": "rtbassoc",
-    "aws:ec2/securityGroup:SecurityGroup": "sg",
-    "aws:ec2/subnet:Subnet": "subnet",
-    "aws:ec2/vpc:Vpc": "vpc",
-    "aws:ec2/vpcEndpoint:VpcEndpoint": "vpce",
-    "aws:efs/accessPoint:AccessPoint": "fsap",
-    "aws:efs/fileSystem:FileSystem": "fs",
-    "aws:efs/mountTarget:MountTarget": "fsmt",
-}
+TYPES: Final[dict[str, Any]] = tomllib.loads(FilePath(__file__).with_name("aws.toml").read_text(encoding="utf-8"))
+
+
+def replacing_patterns(type_: str) -> tuple[Path, ...]:
+    """Patterns of the paths whose change replaces a resource of `type_`."""
+    return tuple(parse(text) for text in TYPES.get(type_, {}).get("replaces", ()))
 
 
 def realize(registration: Registration) -> tuple[str, Outputs]:
@@ -57,8 +46,7 @@ def realize(registration: Registration) -> tuple[str, Outputs]:
 
 
 def _aws_id(registration: Registration, digits: str) -> str:
-    prefix = _PREFIXES.get(registration.type)
-    if prefix is not None:
+    if prefix := TYPES.get(registration.type, {}).get("id"):
         return f"{prefix}-{digits:0>17}"
     for key in ("bucket", "name"):
         name = registration.inputs.get(key)
@@ -72,7 +60,9 @@ def _aws_outputs(registration: Registration, id_: str) -> Outputs:
     outputs: Outputs = {"arn": f"arn:aws:{service}:{REGION}:{ACCOUNT}:{id_}"}
     if "name" not in registration.inputs:
         outputs["name"] = id_
-    make = _TABLE.get(registration.type)
+    templates = TYPES.get(registration.type, {}).get("outputs", {})
+    outputs |= {key: template.format(id=id_, region=REGION, account=ACCOUNT) for key, template in templates.items()}
+    make = _OUTPUTS.get(registration.type)
     return outputs | (make(registration.inputs, id_) if make else {})
 
 
@@ -97,22 +87,14 @@ def preview(registration: Registration) -> Outputs | None:
     return {**registration.inputs, **parts} if parts else None
 
 
-def _bucket(inputs: Mapping[str, Any], id_: str) -> Outputs:
-    return {"bucket": inputs.get("bucket", id_), "arn": f"arn:aws:s3:::{id_}"}
-
-
-def _role(_: Mapping[str, Any], id_: str) -> Outputs:
-    return {"arn": f"arn:aws:iam::{ACCOUNT}:role/{id_}"}
-
-
 def _cluster(inputs: Mapping[str, Any], id_: str) -> Outputs:
     vpc = inputs.get("vpcConfig") or {}
     service = {"serviceIpv4Cidr": "172.20.0.0/16", "ipFamily": "ipv4"}
     return {
         "arn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{id_}",
         "endpoint": f"https://{id_}.eks.invalid",
-        "certificateAuthority": {"data": _authority()},
-        "identities": [{"oidcs": [{"issuer": _ISSUER.format(name=id_)}]}],
+        "certificateAuthority": {"data": base64.b64encode(b"a rehearsal has no certificate authority at AWS").decode()},
+        "identities": [{"oidcs": [{"issuer": f"https://oidc.invalid/id/{id_}"}]}],
         "kubernetesNetworkConfig": {**(inputs.get("kubernetesNetworkConfig") or {}), **service},
         "vpcConfig": {**vpc, "clusterSecurityGroupId": "sg-00000000000000001", "vpcId": "vpc-00000000000000001"},
     }
@@ -132,31 +114,18 @@ def _existing_cluster(arguments: Mapping[str, Any]) -> Outputs:
         "kubernetesNetworkConfigs": [cluster["kubernetesNetworkConfig"]],
         "vpcConfig": {**cluster["vpcConfig"], "subnetIds": subnets},
         "region": arguments.get("region") or REGION,
-        "version": KUBERNETES,
+        "version": "1.34",
         "status": "ACTIVE",
     }
 
 
-def _authority() -> str:
-    return base64.b64encode(b"a rehearsal has no certificate authority at AWS").decode()
-
-
-_TABLE: dict[str, Callable[[Mapping[str, Any], str], Outputs]] = {
-    "aws:ec2/eip:Eip": lambda _, id_: {"allocationId": id_},
+_OUTPUTS: dict[str, Callable[[Mapping[str, Any], str], Outputs]] = {
     "aws:ec2/launchTemplate:LaunchTemplate": lambda *_: {"latestVersion": 1, "defaultVersion": 1},
-    "aws:efs/accessPoint:AccessPoint": lambda _, id_: {"arn": f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:access-point/{id_}"},
-    "aws:efs/fileSystem:FileSystem": lambda _, id_: {
-        "arn": f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:file-system/{id_}",
-        "dnsName": f"{id_}.efs.invalid",
-    },
     "aws:eks/cluster:Cluster": _cluster,
-    "aws:eks/nodeGroup:NodeGroup": lambda _, id_: {"nodeGroupName": id_, "status": "ACTIVE"},
+    "aws:s3/bucket:Bucket": lambda inputs, id_: {"bucket": inputs.get("bucket", id_)},
     "aws:iam/openIdConnectProvider:OpenIdConnectProvider": lambda inputs, _: {
         "arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{str(inputs.get('url')).removeprefix('https://')}"
     },
-    "aws:iam/role:Role": _role,
-    "aws:kms/key:Key": lambda _, id_: {"arn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{id_}", "keyId": id_},
-    "aws:s3/bucket:Bucket": _bucket,
 }
 # Without them the SDK takes a field that the program did not write for empty.
 _SET_BY_AWS = {"aws:eks/cluster:Cluster": {"vpcConfig": ("clusterSecurityGroupId", "vpcId")}}
