@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from components.benchmark.payload.compare import COLUMNS, PERCENTILES
 from operations.errors import OperationError, RequestError, UnsettledError
-from operations.kubectl import LogReader, real_cluster
+from operations.job_status import newest, pods_of
+from operations.kubectl import real_cluster
 from operations.workspace import Workspace
 
 BenchmarkState = Literal["running", "complete", "failed"]
@@ -17,7 +18,7 @@ _CONTAINER, _LINES = "compare", 10_000
 _FAILED = "FAILED "
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Measurement:
     """One row of the table. Latencies are in milliseconds by percentile; None was not measured."""
 
@@ -43,23 +44,11 @@ class BenchmarkResult:
 
     def document(self) -> dict[str, Any]:
         """The result as JSON: job, state, failures and one object per measurement, latencies in milliseconds."""
-        rows = [
-            {
-                "model": each.model,
-                "promptTokens": each.prompt_tokens,
-                "concurrency": each.concurrency,
-                "requests": each.requests,
-                "errors": each.errors,
-                "tokensPerSecond": each.tokens_per_second,
-                "ttftMs": dict(each.ttft),
-                "itlMs": dict(each.itl),
-            }
-            for each in self.measurements
-        ]
+        names = {"prompt_tokens": "promptTokens", "tokens_per_second": "tokensPerSecond", "ttft": "ttftMs", "itl": "itlMs"}
+        rows = [{names.get(name, name): value for name, value in asdict(each).items()} for each in self.measurements]
         return {"version": 1, "job": self.job, "state": self.state, "measurements": rows, "failures": list(self.failures)}
 
     def check(self) -> None:
-        """Raises UnsettledError while the benchmark runs, OperationError if the Job or a measurement failed."""
         if self.state == "running":
             raise UnsettledError(f"The benchmark {self.job} is still running{f': {self.last_line}' if self.last_line else ''}.")
         if self.state == "failed" or self.failures:
@@ -79,26 +68,21 @@ def read_benchmark(workspace: Workspace, *, context: str | None) -> BenchmarkRes
         )
     command = f"inferplan benchmark {workspace.typed}"
     cluster = real_cluster(workspace, context, otherwise="a benchmark measures nothing there", command=command)
-    return benchmark_of(cluster, settings.namespace, again=f"inferplan up {workspace.typed}")
-
-
-def benchmark_of(cluster: LogReader, namespace: str, *, again: str) -> BenchmarkResult:
-    """The result of the newest Job in `namespace`; `again` is the command that runs the benchmark. Raises UnsettledError if there is none."""
+    namespace, again = settings.namespace, f"inferplan up {workspace.typed}"
     jobs = cluster.get(f"/apis/batch/v1/namespaces/{namespace}/jobs?{_SELECTOR}")["items"]
     if not jobs:
         raise UnsettledError(f"There is no benchmark Job in namespace {namespace}. Run it with: {again}")
-    job = max(jobs, key=lambda each: each["metadata"].get("creationTimestamp") or "")
-    name, state = job["metadata"]["name"], benchmark_state(job)
-    pods = cluster.get(f"/api/v1/namespaces/{namespace}/pods?{_SELECTOR}")["items"]
-    mine = [
-        each["metadata"]["name"] for each in pods if any(owner["name"] == name for owner in each["metadata"].get("ownerReferences", ()))
-    ]
-    if not mine:
+    job = newest(jobs)
+    name = job["metadata"]["name"]
+    conditions = {each["type"] for each in job.get("status", {}).get("conditions", ()) if each.get("status") == "True"}
+    state: BenchmarkState = "complete" if "Complete" in conditions else "failed" if conditions & {"Failed", "FailureTarget"} else "running"
+    pods = pods_of(job, cluster.get(f"/api/v1/namespaces/{namespace}/pods?{_SELECTOR}")["items"])
+    if not pods:
         if state == "running":
             raise UnsettledError(f"The benchmark {name} has no pod yet. inferplan status says what it waits for.")
         raise UnsettledError(f"The pod of the benchmark {name} is gone, and its result with it. Delete the Job and run: {again}")
     try:
-        log = cluster.log(namespace, mine[-1], _CONTAINER, _LINES)
+        log = cluster.log(namespace, pods[0]["metadata"]["name"], _CONTAINER, _LINES)
     except OperationError:
         if state != "running":
             raise
@@ -107,20 +91,13 @@ def benchmark_of(cluster: LogReader, namespace: str, *, again: str) -> Benchmark
     return BenchmarkResult(
         job=name,
         state=state,
-        measurements=tuple(measurements(lines)),
+        measurements=tuple(_measurements(lines)),
         failures=tuple(line.removeprefix(_FAILED) for line in lines if line.startswith(_FAILED)),
         last_line=lines[-1] if lines else "",
     )
 
 
-def benchmark_state(job: Mapping[str, Any]) -> BenchmarkState:
-    """The state of a Job by its conditions."""
-    conditions = {each["type"] for each in job.get("status", {}).get("conditions", ()) if each.get("status") == "True"}
-    return "complete" if "Complete" in conditions else "failed" if conditions & {"Failed", "FailureTarget"} else "running"
-
-
-def measurements(lines: list[str]) -> Iterator[Measurement]:
-    """The rows of the table that the Job printed; none before it is complete."""
+def _measurements(lines: list[str]) -> Iterator[Measurement]:
     header = next((index for index, line in enumerate(lines) if tuple(line.split()[: len(COLUMNS)]) == COLUMNS), None)
     if header is None:
         return
@@ -130,14 +107,6 @@ def measurements(lines: list[str]) -> Iterator[Measurement]:
         if len(cells) != len(COLUMNS) + 2 * len(PERCENTILES):
             return
         throughput, *latencies = (None if cell == "-" else float(cell) for cell in cells[5:])
+        ttft, itl = (dict(zip(PERCENTILES, each, strict=True)) for each in (latencies[: len(PERCENTILES)], latencies[len(PERCENTILES) :]))
         prompt, concurrency, requests, errors = map(int, cells[1:5])
-        yield Measurement(
-            model=cells[0],
-            prompt_tokens=prompt,
-            concurrency=concurrency,
-            requests=requests,
-            errors=errors,
-            tokens_per_second=throughput,
-            ttft=dict(zip(PERCENTILES, latencies[: len(PERCENTILES)], strict=True)),
-            itl=dict(zip(PERCENTILES, latencies[len(PERCENTILES) :], strict=True)),
-        )
+        yield Measurement(cells[0], prompt, concurrency, requests, errors, throughput, ttft, itl)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from components.gateway.gateway import GATEWAY
@@ -34,16 +34,18 @@ class Contract:
 
 
 def contract_of(settings: StackSettings) -> Contract:
-    """The endpoints of a stack, as its program declares them."""
     endpoints = {
         name: engine_of(model).endpoint(name, model, SecretRef(name=server_key_secret(name), key=SECRET_KEY))
         for name, model in settings.models.items()
     }
     access = None if settings.gateway is None else settings.gateway.access
-    speaks_grpc = any(protocol.kind == "kserve-v2-grpc" for each in endpoints.values() for protocol in each.protocols)
     return Contract(
         namespace=settings.namespace,
         gateway=None if access is None else access.url(GATEWAY),
-        grpc=access.grpc(GATEWAY) if access is not None and speaks_grpc else None,
+        grpc=access.grpc(GATEWAY) if access is not None and speaks_grpc(endpoints.values()) else None,
         endpoints=endpoints,
     )
+
+
+def speaks_grpc(endpoints: Iterable[Endpoint]) -> bool:
+    return any(protocol.kind == "kserve-v2-grpc" for each in endpoints for protocol in each.protocols)

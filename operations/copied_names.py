@@ -22,8 +22,6 @@ _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}")
 
 
 class Rename(NamedTuple):
-    """The name of the source's cluster, and that of the copy's."""
-
     old: str
     new: str
 

@@ -20,11 +20,12 @@ _COMPARED: Final = (
 _SHOWN_ELSEWHERE: Final = ("Job", "Node")
 """Kinds that may be absent; other tables of `inferplan status` show them."""
 _MOST = 3
-_MOUNTS: Final = (
-    ("configMap", "ConfigMap", "name"),
-    ("secret", "Secret", "secretName"),
-    ("persistentVolumeClaim", "PersistentVolumeClaim", "claimName"),
-)
+MOUNTS: Final = {
+    "configMap": ("ConfigMap", "name"),
+    "secret": ("Secret", "secretName"),
+    "persistentVolumeClaim": ("PersistentVolumeClaim", "claimName"),
+}
+"""Kinds of objects that pods mount, with the field of their name, by the field of a volume."""
 
 
 def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tuple[ObjectKey, str]]:
@@ -71,7 +72,7 @@ def _instance(manifest: Mapping[str, Any]) -> str | None:
 def _lost_mounts(deployment: Mapping[str, Any], live: LiveCluster) -> Iterator[str]:
     namespace = deployment["metadata"]["namespace"]
     for volume in deployment["spec"]["template"]["spec"].get("volumes", ()):
-        for field, kind, key in _MOUNTS:
+        for field, (kind, key) in MOUNTS.items():
             source = volume.get(field)
             if source and not source.get("optional") and source[key] not in {name for _, name in live.objects("v1", kind, namespace)}:
                 yield f"mounts {kind} {source[key]}, which does not exist: its next pod cannot start"

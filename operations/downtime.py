@@ -44,7 +44,6 @@ def live_servers(live: LiveCluster, namespace: str) -> dict[str, Manifest]:
 
 
 def downtimes(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Iterator[str]:
-    """A sentence for each downtime between the servers of `before` and those of `after`."""
     gone, new = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
     for old, name in ((old, name) for old in gone for name in new if _files(before[old]) & _files(after[name])):
         yield (
@@ -123,7 +122,6 @@ def _templates(manifest: Manifest) -> Iterator[Mapping[str, Any]]:
 
 
 def _files(manifest: Manifest) -> set[str]:
-    """The directories and buckets that the servers load weights from."""
     files = set()
     for template in _templates(manifest):
         for container in template["spec"]["containers"]:

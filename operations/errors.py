@@ -1,6 +1,12 @@
-"""The errors that operations raise on purpose. Each message states the problem, what is allowed and what to do."""
+"""The errors that operations raise on purpose, and remedies for messages of other programs. Each message states the problem, what is allowed and what to do."""
 
 from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 
 class OperationError(Exception):
@@ -13,3 +19,19 @@ class RequestError(OperationError):
 
 class UnsettledError(OperationError):
     """The stack is not as its file declares."""
+
+
+@cache
+def remedies() -> dict[str, Any]:
+    """The tables of `remedies.toml`."""
+    return tomllib.loads(Path(__file__).with_name("remedies.toml").read_text(encoding="utf-8"))
+
+
+def remedy_for(table: str, message: str) -> dict[str, str]:
+    """The first row of `table` whose `match` is in `message`; empty if there is none."""
+    return next((row for row in remedies()[table] if re.search(row["match"], message)), {})
+
+
+def one_line(text: object) -> str:
+    """`text` on one line of at most 300 characters, for a message."""
+    return " ".join(str(text).split())[:300]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from operations.errors import OperationError, RequestError
@@ -15,7 +16,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes `content` to `path`. Raises OperationError where that cannot be done."""
+    """Write `content` to `path`. Raises OperationError if the file cannot be written."""
     try:
         path.write_bytes(content)
     except OSError as error:
@@ -23,38 +24,44 @@ def write(path: Path, content: bytes) -> None:
 
 
 def create(path: Path, content: bytes, *, sound: Callable[[Path], bool] = lambda _written: True) -> None:
-    """Makes the file `path`, whole or not at all, and never in place of another; readable as the user's umask has it.
+    """Create the file `path`, whole or not at all, with the permissions of the user's umask.
 
-    `sound` is shown the finished file under another name first. Raises OperationError where there is such a file already, where it
-    cannot be written, or where it is not sound.
+    `sound` checks the finished file under another name first. Raises OperationError if `path` exists, cannot be written or is not sound.
     """
     name = short_path(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            if not sound(beside):
+        with draft(path, content) as written:
+            if not sound(written):
                 raise RequestError(f"{name} was not written: the copy would not mean what it should; copy the file by hand and edit it")
-            _into_place(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
+            _into_place(written, path)
     except FileExistsError as error:
         raise RequestError(f"{name} exists already and was left as it is; take another name, or move that file away first") from error
     except OSError as error:
         raise OperationError(f"{name} cannot be written: {error.strerror}; nothing was left behind") from error
 
 
-def _into_place(beside: Path, path: Path) -> None:
-    """Unlike a rename, a link refuses to replace what came to be there meanwhile."""
+@contextmanager
+def draft(path: Path, content: bytes) -> Iterator[Path]:
+    """A hidden file with `content` in the folder of `path`, removed after the block unless the block moved it."""
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     try:
-        path.hardlink_to(beside)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        yield hidden
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def _into_place(written: Path, path: Path) -> None:
+    """Link `written` to `path`. Unlike a rename, a link never replaces a file that appeared meanwhile."""
+    try:
+        path.hardlink_to(written)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
-        beside.rename(path)
+        written.rename(path)

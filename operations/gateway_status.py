@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.gateway.exposure_spec import GatewayApiAccess, IngressAccess, LoadBalancerAccess
-from operations.live import LiveCluster
+from operations.live import LiveCluster, annotation
 from stackfile.stack import StackSettings
 
 _NETWORKING, _GATEWAY_API = "networking.k8s.io/v1", "gateway.networking.k8s.io/v1"
@@ -41,7 +41,7 @@ def gateway_problems(settings: StackSettings, live: LiveCluster, *, rehearsed: b
 def _ingress_cause(name: str | None, live: LiveCluster, controller: str) -> str:
     classes = {key: each for (_, key), each in live.objects(_NETWORKING, "IngressClass").items()}
     if name is None:
-        default = [each for each in classes.values() if (each["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"]
+        default = [each for each in classes.values() if annotation(each, _DEFAULT) == "true"]
         if not default:
             return "the cluster has no default IngressClass. Install an ingress controller, or set gateway.ingressClassName."
     elif name not in classes:

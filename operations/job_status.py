@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from components.preheat.spec import artifact_job
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_API
+from operations.live import Get, condition, label
 from stackfile.stack import StackSettings
 
 _STATES = {"ready": "complete", "copying": "running"}
@@ -40,7 +42,6 @@ class QueueRow:
 def job_rows(
     settings: StackSettings, jobs: Iterable[Any], pods: Iterable[Any], *, served: Collection[str], messages: Mapping[tuple[str, str], str]
 ) -> Iterable[JobRow]:
-    """A row per engine build and one for the benchmark; `messages` are Kueue's, by kind and name of the workload."""
     builds = {name: name in served for name, spec in settings.models.items() if spec.builds_engines}
     names = {("engine-build", name): collected for name, collected in builds.items()}
     if settings.benchmark is not None:
@@ -51,7 +52,7 @@ def job_rows(
         if not mine:
             yield JobRow(name=name, kind=kind, state="collected" if collected else _ABSENT, message="")
             continue
-        job = max(mine, key=lambda each: each["metadata"].get("creationTimestamp") or "")
+        job = newest(mine)
         state, message = job_state(job, pods_of(job, pods), lambda _pod: "", container=None)
         if job.get("spec", {}).get("suspend"):
             reason = messages.get(("Job", job["metadata"]["name"]), "its share of the quota")
@@ -59,21 +60,12 @@ def job_rows(
         yield JobRow(name=name, kind=kind, state=_STATES.get(state, state), message=message)
 
 
-def queue_rows(settings: StackSettings, get: Callable[[str], Mapping[str, Any]]) -> Iterable[QueueRow]:
-    """A row per queue of the stack, from the status of its LocalQueue."""
-    if not settings.queues:
-        return
-    group, _, _ = KUEUE_API.partition("/")
-    objects: dict[str, Any] = {}
-    if any(each["name"] == group for each in get("/apis").get("groups", [])):
-        listed = get(f"/apis/{KUEUE_API}/namespaces/{settings.namespace}/localqueues").get("items", [])
-        objects = {each["metadata"]["name"]: each for each in listed}
+def queue_rows(settings: StackSettings, get: Get) -> Iterable[QueueRow]:
+    objects = {each["metadata"]["name"]: each for each in kueue_objects(settings, get, "localqueues")}
     for name, spec in settings.queues.items():
-        status = objects.get(name, {}).get("status", {})
-        active = next((each for each in status.get("conditions", ()) if each["type"] == "Active"), {})
-        state = (
-            _ABSENT if name not in objects else {"True": "active", "False": "not active"}.get(active.get("status", ""), "not seen by Kueue")
-        )
+        queue = objects.get(name, {})
+        status, active = queue.get("status", {}), condition(queue, "Active")
+        state = {"True": "active", "False": "not active"}.get(active.get("status", ""), "not seen by Kueue") if queue else _ABSENT
         yield QueueRow(
             name=name,
             pools=tuple(spec.pools),
@@ -82,6 +74,14 @@ def queue_rows(settings: StackSettings, get: Callable[[str], Mapping[str, Any]])
             state=state,
             message="" if state == "active" else active.get("message", ""),
         )
+
+
+def kueue_objects(settings: StackSettings, get: Get, plural: str) -> list[Any]:
+    """Kueue's objects in the namespace of the stack; none without queues or without Kueue."""
+    group = KUEUE_API.partition("/")[0]
+    if not settings.queues or all(each["name"] != group for each in get("/apis").get("groups", [])):
+        return []
+    return get(f"/apis/{KUEUE_API}/namespaces/{settings.namespace}/{plural}").get("items", [])
 
 
 PreheatState = Literal["ready", "copying", "waiting", "failed", "collected", "not applied yet"]
@@ -113,17 +113,16 @@ def preheats(
     settings: StackSettings, jobs: Iterable[Any], pods: Iterable[Any], *, served: Collection[str], last_line: LastLine
 ) -> Iterable[PreheatRow]:
     """A row for each model of `settings` that preheats, and for its artifacts, in the order of the stack file; `served` are the models with servers."""
-    newest: dict[str, Any] = {}
+    by_name: dict[str, list[Any]] = defaultdict(list)
     for job in jobs:
         if label(job, COMPONENT_LABEL) == _COMPONENT:
-            name = label(job, INSTANCE_LABEL)
-            newest[name] = max(newest.get(name, job), job, key=lambda each: each["metadata"].get("creationTimestamp") or "")
+            by_name[label(job, INSTANCE_LABEL)].append(job)
     for model, spec in settings.models.items():
         if spec.preheat is None:
             continue
         rounds = {model: spec.preheat.round} | {artifact_job(model, name): each.round for name, each in spec.artifacts.items()}
         for name, wanted in rounds.items():
-            job = newest.get(name)
+            job = newest(by_name[name]) if name in by_name else None
             mine = [] if job is None else pods_of(job, pods)
             state, detail = _absent(served=model in served) if job is None else job_state(job, mine, last_line)
             number = wanted if job is None else _round(job, wanted)
@@ -170,20 +169,28 @@ def _termination_message(pod: Mapping[str, Any], container: str | None) -> str:
 def waiting_reason(pod: Mapping[str, Any], otherwise: str) -> str:
     """The reason why `pod` does not run: that of the scheduler (or `otherwise`), or that of a container. "" if there is none."""
     status = pod.get("status", {})
-    for condition in status.get("conditions", []):
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return condition.get("message") or otherwise
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return scheduled.get("message") or otherwise
     for each in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
         if waiting := each.get("state", {}).get("waiting"):
             return f"{waiting.get('reason', 'waiting')} {waiting.get('message', '')}".strip()
     return ""
 
 
+def newest(objects: Iterable[Any]) -> Any:
+    return max(objects, key=_created)
+
+
+def _created(manifest: Mapping[str, Any]) -> str:
+    return manifest["metadata"].get("creationTimestamp") or ""
+
+
 def pods_of(job: Mapping[str, Any], pods: Iterable[Any]) -> list[Any]:
     """The Job's pods, the newest first."""
     name = job["metadata"]["name"]
     mine = [pod for pod in pods if any(owner["name"] == name for owner in pod["metadata"].get("ownerReferences", []))]
-    return sorted(mine, key=lambda pod: pod["metadata"].get("creationTimestamp") or "", reverse=True)
+    return sorted(mine, key=_created, reverse=True)
 
 
 def _round(job: Mapping[str, Any], otherwise: int) -> int:
@@ -194,8 +201,3 @@ def _round(job: Mapping[str, Any], otherwise: int) -> int:
             if found:
                 return int(found[1])
     return otherwise
-
-
-def label(manifest: Mapping[str, Any], name: str) -> str:
-    """The value of label `name`, "" if the object does not have it."""
-    return manifest["metadata"].get("labels", {}).get(name, "")

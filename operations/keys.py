@@ -5,8 +5,6 @@ It prints no key. The new text of a file is read and validated as a whole before
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -17,6 +15,7 @@ from components.gateway.keys import consumer_key, seed_error
 from components.gateway.names import SECRET_KEY, consumer_secret
 from components.gateway.proxy import KEPT_SECONDS
 from operations.errors import OperationError, RequestError
+from operations.files import draft
 from operations.project import stack_name
 from operations.workspace import Workspace
 from stackfile.errors import InvalidStack
@@ -165,19 +164,11 @@ def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[
         why = error.args[0] if isinstance(error, ValueError) else "the list is not where it was when the stack was read"
         raise RequestError(f"{file.shown_path} was left as it is: {why}; {by_hand}") from error
     try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".keys-", suffix=".yaml")
-        written = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(changed)
-                stream.flush()
-                os.fsync(stream.fileno())
+        with draft(target, changed) as written:
             written.chmod(target.stat().st_mode & 0o777)
             if not _reads_as(written, file, wanted):
                 raise RequestError(f"{file.shown_path} was left as it is: the edited text would mean something else; {by_hand}")
             written.replace(target)
-        finally:
-            written.unlink(missing_ok=True)
     except OSError as error:
         raise OperationError(f"{file.shown_path} cannot be written: {error.strerror}; nothing was changed") from error
 

@@ -8,42 +8,22 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import re
 import shlex
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Protocol
 
-from operations.errors import OperationError, RequestError, UnsettledError
+from operations.errors import OperationError, RequestError, UnsettledError, one_line, remedy_for
 from operations.workspace import Workspace
 from rehearsal.errors import ClusterError
 from stackfile.errors import unknown
 
 NOT_INSTALLED = "kubectl is not on PATH, and only kubectl can log in to this cluster. Install it."
 _SECONDS = 15
-_CREATE = "on EKS: aws eks update-kubeconfig --name CLUSTER"
-# What kubectl 1.32 and the Go libraries in it write, and what to do then.
-_REMEDIES = (
-    (r"context .* does not exist", f"List the contexts with: kubectl config get-contexts. Create one if it is missing, {_CREATE}"),
-    (r"error loading config file|couldn't get version/kind", "The kubeconfig is damaged. Restore it, or set KUBECONFIG to another file."),
-    (
-        r"certificate has expired|Unauthorized|must be logged in|ExpiredToken",
-        f"The credentials are expired or unknown to the cluster. Log in again, {_CREATE}",
-    ),
-    (
-        r"certificate signed by unknown authority|x509",
-        "The kubeconfig's certificate-authority is not that of this server. Update the file.",
-    ),
-    (r"Forbidden|forbidden", "This user may not read it. Ask an administrator for the right to get, list and watch."),
-    (r"getting credentials|executable .* not found", "The login program of this context failed. Run: {command}"),
-    (
-        r"refused|no such host|no route|i/o timeout|timed out|deadline exceeded|Unable to connect|EOF",
-        "The server cannot be reached. Check the network or VPN, and the server in: kubectl config view --minify --context {context}",
-    ),
-)
 
 
 def is_rehearsed(workspace: Workspace) -> bool:
@@ -87,56 +67,48 @@ class Kubectl:
             atexit.register(self._file.close)
 
     def get(self, path: str) -> Any:
-        """The decoded answer to GET `path` of the Kubernetes API. Raises OperationError with kubectl's message."""
-        done = self._ask(path)
+        done = self.run("get", "--raw", path)
         if done.returncode:
-            message = " ".join(done.stderr.split())[:300] or f"kubectl ended with {done.returncode}"
+            message = one_line(done.stderr) or f"kubectl ended with {done.returncode}"
             problem = f"The cluster of context {self._context!r} did not answer {path}: {message.rstrip('.')}"
             raise OperationError(f"{problem}. {self._remedy(message, path)}")
         return json.loads(done.stdout)
 
     def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        """The last `lines` that a container logged. Raises OperationError with kubectl's message."""
-        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}&tailLines={lines}"
-        done = self._ask(path)
+        done = self.run("get", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}&tailLines={lines}")
         if done.returncode:
-            raise OperationError(f"The log cannot be read: {' '.join(done.stderr.split())[:300]}")
+            raise OperationError(f"The log cannot be read: {one_line(done.stderr)}")
         return done.stdout.rstrip("\n")
 
     def last_line(self, namespace: str, pod: str, container: str) -> str:
         """The newest line that a container logged, empty where its log cannot be read."""
-        done = self._ask(f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}&tailLines=1")
-        lines = [] if done.returncode else done.stdout.strip().splitlines()
-        return lines[-1] if lines else ""
+        with suppress(OperationError):
+            return self.log(namespace, pod, container, 1).strip().rpartition("\n")[2]
+        return ""
 
     def patch(self, kind: str, name: str, patch: Mapping[str, Any]) -> None:
         """Send a merge patch to the cluster-scoped object `kind name`. Raises OperationError with kubectl's message and the command."""
         command = ["patch", kind, name, "--type=merge", "-p", json.dumps(patch)]
         done = self.run(*command)
         if done.returncode:
-            message = " ".join(done.stderr.split())[:300].rstrip(".")
+            message = one_line(done.stderr).rstrip(".")
             typed = shlex.join(["kubectl", "--context", self._context, *command])
             raise OperationError(f"{kind} {name} could not be changed: {message}. Ask someone who may to run: {typed}")
 
     def _remedy(self, message: str, path: str) -> str:
         files = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each] or [str(Path.home() / ".kube" / "config")]
         if self._file is None and not any(Path(each).expanduser().is_file() for each in files):
-            return f"There is no file {' or '.join(files)}. Set KUBECONFIG to your kubeconfig, or create one, {_CREATE}"
-        remedy = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, message)), "Check with: {command}")
+            return f"There is no file {' or '.join(files)}. Set KUBECONFIG to your kubeconfig, or create one, on EKS: aws eks update-kubeconfig --name CLUSTER"
+        remedy = remedy_for("kubectl", message).get("remedy", "Check with: {command}")
         return remedy.format(command=f"kubectl --context {self._context} get --raw {path}", context=self._context)
 
     @property
     def shown(self) -> str:
-        """The start of a command that a person types to reach the same cluster."""
         return f"kubectl --context {self._context}"
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line of kubectl with `arguments` for this cluster."""
         chosen = [] if self._file is None else ["--kubeconfig", self._file.name]
         return ["kubectl", *chosen, "--context", self._context, *arguments]
-
-    def _ask(self, path: str) -> subprocess.CompletedProcess[str]:
-        return self.run("get", "--raw", path)
 
     def run(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
         """kubectl with `arguments` and `text` as its standard input. Raises OperationError if it is not installed."""

@@ -24,11 +24,9 @@ class ObjectKey:
 
     @property
     def group(self) -> str:
-        """The API group, "" for the core group."""
         return self.api_version.rpartition("/")[0]
 
     def same_object(self, other: ObjectKey) -> bool:
-        """True if both keys name one object; the API versions may differ."""
         mine, theirs = ((each.group, each.kind, each.namespace, each.name) for each in (self, other))
         return mine == theirs
 
@@ -43,7 +41,6 @@ class LiveCluster:
     _lists: dict[str, dict[tuple[str, str], dict[str, Any]]] = field(default_factory=dict)
 
     def serves(self, api_version: str, kind: str) -> bool:
-        """True if the API server has `kind` of `api_version`."""
         return kind in self._kinds_of(api_version)
 
     def plural(self, api_version: str, kind: str) -> str:
@@ -51,11 +48,9 @@ class LiveCluster:
         return self._kinds_of(api_version).get(kind, ("", False))[0]
 
     def find(self, key: ObjectKey) -> dict[str, Any] | None:
-        """The live object, None if it does not exist. Errors of `get` pass through."""
         return self.objects(key.api_version, key.kind, key.namespace).get((key.namespace, key.name))
 
     def path(self, key: ObjectKey) -> str:
-        """The API path of the object `key`."""
         plural, namespaced = self._kinds_of(key.api_version)[key.kind]
         place = f"/namespaces/{key.namespace}" if namespaced else ""
         return f"{_base(key.api_version)}{place}/{plural}/{key.name}"
@@ -73,7 +68,6 @@ class LiveCluster:
         return self._lists[path]
 
     def namespaced(self, api_version: str, kind: str) -> bool:
-        """True if `kind` is namespaced."""
         return self._kinds_of(api_version).get(kind, ("", False))[1]
 
     def forget(self) -> None:
@@ -97,3 +91,21 @@ class LiveCluster:
 
 def _base(api_version: str) -> str:
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
+def label(manifest: Mapping[str, Any], name: str) -> str:
+    """The value of label `name`, "" if the object does not have it."""
+    return (manifest["metadata"].get("labels") or {}).get(name, "")
+
+
+def annotation(manifest: Mapping[str, Any], name: str) -> str:
+    return (manifest["metadata"].get("annotations") or {}).get(name, "")
+
+
+def condition(manifest: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """The condition of type `kind` in the status of an object, empty if it has none."""
+    return next((each for each in (manifest.get("status") or {}).get("conditions") or () if each["type"] == kind), {})
+
+
+def is_true(manifest: Mapping[str, Any], kind: str) -> bool:
+    return condition(manifest, kind).get("status") == "True"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from components.preheat.spec import artifact_job
 from components.serving.served_model import ServedModel
-from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_API, KUEUE_GATE, QUEUE_LABEL
+from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_GATE, QUEUE_LABEL
 from operations.contract import Contract
-from operations.job_status import PreheatRow, label, waiting_reason
+from operations.job_status import PreheatRow, kueue_objects, waiting_reason
+from operations.live import Get, condition, is_true, label
 from rehearsal.engine.wait.reasons import termination_message
 from stackfile.stack import StackSettings
 
@@ -42,7 +43,6 @@ def models(
     preheats: Sequence[PreheatRow],
     messages: _Messages,
 ) -> Iterable[ModelRow]:
-    """A row for each model; `messages` are those of `queue_messages`."""
     for name, spec in settings.models.items():
         deployment = deployments.get(name)
         servers = [pod for pod in pods if label(pod, INSTANCE_LABEL) == name and label(pod, COMPONENT_LABEL) == "model"]
@@ -78,8 +78,7 @@ def _reason(name: str, deployment: Any, pods: list[Any], preheats: Iterable[Preh
     if deployment is None and not pods:
         missing = next((row for row in preheats if row.state in ("failed", "copying", "waiting")), None)
         return _NOT_APPLIED if missing is None else f"waits for its files: preheat {missing.name} {missing.state}"
-    conditions = [] if deployment is None else deployment.get("status", {}).get("conditions", [])
-    failure = next((each["message"] for each in conditions if each["type"] == "ReplicaFailure"), "")
+    failure = "" if deployment is None else condition(deployment, "ReplicaFailure").get("message", "")
     return failure or termination_message(pods) or _pod_reason(name, pods, messages) or "no pod yet"
 
 
@@ -96,11 +95,7 @@ def _pod_reason(name: str, pods: list[Any], messages: _Messages) -> str:
 
 def ready_replicas(spec: ServedModel, pods: list[Any]) -> int:
     """The replicas of an operator's workload of which every pod is Ready: groups of a LeaderWorkerSet, or workers of a Ray cluster with a Ready head."""
-    ready = [
-        pod
-        for pod in pods
-        if any(each["type"] == "Ready" and each["status"] == "True" for each in pod.get("status", {}).get("conditions", []))
-    ]
+    ready = [pod for pod in pods if is_true(pod, "Ready")]
     nodes = Counter(pod["metadata"]["labels"].get(_RAY_NODE) for pod in ready)
     if any(_RAY_NODE in pod["metadata"]["labels"] for pod in pods):
         return nodes["worker"] if nodes["head"] else 0
@@ -114,15 +109,12 @@ def _group(pod: Any) -> str:
     return name if index == "0" else name.rpartition("-")[0]
 
 
-def queue_messages(settings: StackSettings, get: Callable[[str], Mapping[str, Any]]) -> _Messages:
+def queue_messages(settings: StackSettings, get: Get) -> _Messages:
     """Kueue's reason for each workload that it does not admit yet, by kind and name; empty without queues or without Kueue."""
-    group, _, _ = KUEUE_API.partition("/")
-    if not settings.queues or all(each["name"] != group for each in get("/apis").get("groups", [])):
-        return {}
     messages = {}
-    for workload in get(f"/apis/{KUEUE_API}/namespaces/{settings.namespace}/workloads").get("items", []):
-        for condition in workload.get("status", {}).get("conditions", []):
-            if condition["type"] == "QuotaReserved" and condition["status"] == "False":
-                owners = workload["metadata"].get("ownerReferences", [])
-                messages |= {(each["kind"], each["name"]): condition["message"] for each in owners}
+    for workload in kueue_objects(settings, get, "workloads"):
+        waiting = condition(workload, "QuotaReserved")
+        if waiting.get("status") == "False":
+            owners = workload["metadata"].get("ownerReferences", [])
+            messages |= {(each["kind"], each["name"]): waiting["message"] for each in owners}
     return messages

@@ -167,7 +167,6 @@ def copy_of(source: StackFile, target: Path, passphrase: str, rename: Rename | N
 
 
 def _encrypted_places(text: str) -> dict[KeyPath, str]:
-    """The ciphertexts below `config`, by their paths."""
     ciphertexts: dict[KeyPath, str] = {}
 
     def look(node: Node, path: KeyPath) -> None:
@@ -196,7 +195,6 @@ def _name(path: KeyPath) -> str:
 
 
 def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -> dict[KeyPath, str]:
-    """The plain secrets, by their paths."""
     if not sealed:
         return {}
     for each in (passphrase, EXAMPLE_PASSPHRASE):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.notes import notes
-from components.handles import ObjectStore, SecretRef
-from components.serving.spec import engine_of
+from components.handles import ObjectStore
 from components.storage.spec import S3StoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from operations import keys
+from operations.contract import contract_of, speaks_grpc
 from operations.simulated_nodes import CPU_NODES, needs_cpu_nodes, nodes_wanted
 from operations.workspace import Workspace
 from rehearsal.engine.wire.recording import Recording
@@ -28,7 +28,6 @@ _OPEN = "can reach every IPv4 address on port"
 
 
 def program_notes(recording: Recording) -> Iterator[str]:
-    """Each message of the program, with the resource that it is about."""
     for each in recording.diagnostics:
         name = each.urn.rpartition("::")[2]
         about = "" if each.message.startswith(name) else f"{name}: "
@@ -40,13 +39,7 @@ def gateway_notes(workspace: Workspace) -> Iterator[str]:
     settings, gateway = workspace.settings, workspace.settings.gateway
     yield from expiring(settings.consumers, workspace.typed, keys.today())
     if gateway is not None and gateway.parent is not None:
-        yield from notes(gateway, gateway.parent, grpc=_speaks_grpc(settings))
-
-
-def _speaks_grpc(settings: StackSettings) -> bool:
-    nowhere = SecretRef(name="", key="")
-    endpoints = (engine_of(model).endpoint(name, model, nowhere) for name, model in settings.models.items())
-    return any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
+        yield from notes(gateway, gateway.parent, grpc=speaks_grpc(contract_of(settings).endpoints.values()))
 
 
 def expiring(consumers: dict[str, ConsumerSpec], stack: str, today: date) -> Iterator[str]:

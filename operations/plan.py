@@ -33,8 +33,6 @@ _DERIVED = ("inferplan.dev/keys", "inferplan.dev/server-key")
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """The baseline of a comparison: the file's name or the commit, and its states, None if the revision has no such stack."""
-
     name: str
     states: States | None
 
@@ -54,13 +52,11 @@ class StackPlan:
         return save(self.plan.states)
 
     def events(self) -> bytes:
-        """The engine events of the plan, with the verdict of the policy pack, for a report."""
         violations = policy_events(judge(self.recording, self.workspace.root))
         against = "" if self.baseline is None else self.baseline.name
         return to_ndjson(events_of(self.plan, against=against, judged=violations, packs=packs()))
 
     def check(self) -> None:
-        """Raise OperationError if Pulumi would reject the update, or the stack is over its budget."""
         stack = self.workspace.stack
         if self.plan.rejected:
             lines = [f"  {message}\n      {remedy}" for message, remedy in self.plan.rejected]
@@ -91,7 +87,6 @@ def plan_stack(workspace: Workspace, baseline: Baseline | None = None) -> StackP
 
 
 def refusal_events(stack: str, message: str) -> bytes:
-    """The engine events of a plan that was rejected with `message`."""
     from rehearsal.engine.plan.events import refusal_events, to_ndjson
 
     name = Path(stack).name.removeprefix("Pulumi.").removesuffix(".yaml")
@@ -99,7 +94,6 @@ def refusal_events(stack: str, message: str) -> bytes:
 
 
 def over_budget(states: States) -> str:
-    """A sentence if the plan exceeds the stack's budget, otherwise ""."""
     if "inferplan:budget" not in states.config:
         return ""  # prices take 50 ms to import
     from review.budget import budget_of, over_budget
@@ -189,7 +183,6 @@ class NeededImage:
 
 
 def images_of(recording: Recording, mirror: str | None) -> list[NeededImage]:
-    """Every image that pods of the plan pull, sorted by name."""
     users: dict[str, set[str]] = {}
     for resource in stack_of(recording):
         for place in resource.parts(IMAGES):
@@ -198,5 +191,4 @@ def images_of(recording: Recording, mirror: str | None) -> list[NeededImage]:
 
 
 def needed_images(workspace: Workspace) -> list[NeededImage]:
-    """The images of the plan of `workspace`."""
     return images_of(workspace.record(), workspace.settings.images.mirror)

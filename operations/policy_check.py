@@ -68,7 +68,6 @@ def judge(recording: Recording, root: Path) -> Report:
 
 
 def settings_file(root: Path, stack: str) -> Path:
-    """The file of a stack's levels, parameters and exemptions; it need not exist."""
     return root / "policies" / "stacks" / f"{stack}.json"
 
 

@@ -11,32 +11,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from operations.errors import OperationError
+from operations.errors import OperationError, one_line, remedies
 from operations.kubectl import Kubectl
 from operations.live import LiveCluster, ObjectKey
 
-# The projects behind the API groups of our stacks, and how each is installed (their own instructions, read 2026-11-22).
-_OPERATORS: Final = {
-    "gateway.networking.k8s.io": (
-        "Gateway API",
-        "kubectl apply --server-side -f https://github.com/kubernetes-sigs/gateway-api/releases/download/v1.6.1/standard-install.yaml",
-    ),
-    "gateway.envoyproxy.io": (
-        "Envoy Gateway",
-        "helm install eg oci://docker.io/envoyproxy/gateway-helm --version v1.9.0 -n envoy-gateway-system --create-namespace",
-    ),
-    "leaderworkerset.x-k8s.io": (
-        "LeaderWorkerSet",
-        "kubectl apply --server-side -f https://github.com/kubernetes-sigs/lws/releases/download/v0.10.0/manifests.yaml",
-    ),
-    "ray.io": ("KubeRay", "helm install kuberay-operator kuberay/kuberay-operator --version 1.7.0"),
-    "kueue.x-k8s.io": (
-        "Kueue",
-        "kubectl apply --server-side -f https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml",
-    ),
-    "keda.sh": ("KEDA", "helm install keda kedacore/keda --version 2.21.0 -n keda --create-namespace"),
-    "monitoring.coreos.com": ("Prometheus Operator", "helm install kube-prometheus-stack prometheus-community/kube-prometheus-stack"),
-}
 _VERBS: Final = ("get", "create", "patch", "delete")
 
 
@@ -80,7 +58,6 @@ class LackingRight:
 
 
 def missing_operators(objects: Iterable[ObjectKey], live: LiveCluster) -> list[MissingOperator]:
-    """Return the operators whose kinds `objects` need and the cluster does not serve, by API version."""
     missing: dict[str, set[str]] = defaultdict(set)
     for each in objects:
         if not live.serves(each.api_version, each.kind):
@@ -88,8 +65,8 @@ def missing_operators(objects: Iterable[ObjectKey], live: LiveCluster) -> list[M
     operators = []
     for api_version, kinds in sorted(missing.items()):
         group = api_version.rpartition("/")[0]
-        name, install = _OPERATORS.get(group, (f"the operator of {group or 'the core API'}", ""))
-        operators.append(MissingOperator(name=name, api_version=api_version, kinds=tuple(sorted(kinds)), install=install))
+        operator = remedies()["operators"].get(group, {"name": f"the operator of {group or 'the core API'}", "install": ""})
+        operators.append(MissingOperator(api_version=api_version, kinds=tuple(sorted(kinds)), **operator))
     return operators
 
 
@@ -110,7 +87,6 @@ def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: s
 
 
 def lacking_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str) -> list[LackingRight]:
-    """Return the rights on `objects` that the account of `context` lacks. Raises OperationError if they cannot be asked for."""
     needed: dict[str, set[str]] = defaultdict(set)
     for each in objects:
         resource = f"{live.plural(each.api_version, each.kind)}{'.' if each.group else ''}{each.group}"
@@ -174,7 +150,7 @@ def _denied(context: str, rights: Sequence[LackingRight]) -> list[LackingRight]:
     done = Kubectl(context).run("create", "--validate=false", "-o", "jsonpath={.status.allowed}{'\\n'}", "-f", "-", text=document)
     answers = done.stdout.split()
     if done.returncode or len(answers) != len(questions):
-        raise OperationError(f"The cluster of context {context!r} does not review rights: {' '.join(done.stderr.split())[:300]}")
+        raise OperationError(f"The cluster of context {context!r} does not review rights: {one_line(done.stderr)}")
     denied = {question for question, answer in zip(questions, answers, strict=True) if answer != "true"}
     narrowed = (replace(right, verbs=tuple(verb for verb in right.verbs if (right, verb) in denied)) for right in rights)
     return [right for right in narrowed if right.verbs]

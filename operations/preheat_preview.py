@@ -80,7 +80,6 @@ class PlannedPreheat:
 
 
 def problems_of_files(workspace: Workspace, model: str, mount: Path | None) -> list[str]:
-    """The problems of the model's files below `mount`; none where they cannot be read."""
     spec = workspace.settings.models[model]
     if mount is None or spec.stored_files is None or not (mount / spec.stored_files.path).is_dir():
         return []

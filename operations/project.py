@@ -27,7 +27,6 @@ def project_root() -> Path:
 
 
 def stack_files(root: Path) -> dict[str, Path]:
-    """The stack files of the project by stack name, sorted."""
     return {stack_name(path): path for path in sorted(stack_path(root, "any").parent.glob("Pulumi.?*.yaml"))}
 
 
@@ -42,12 +41,10 @@ def stack_file(root: Path, stack: str) -> Path:
 
 
 def stack_name(path: Path) -> str:
-    """The name of the stack whose file is `path`."""
     return path.name.removesuffix(path.suffix).removeprefix("Pulumi.")
 
 
 def short_path(path: Path) -> str:
-    """`path` relative to the current folder if it is below that."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

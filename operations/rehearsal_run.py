@@ -97,7 +97,6 @@ class _Follower(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Show what comes."""
         for kind, live in self._watch:
             if kind in ("ADDED", "MODIFIED"):
                 self._look(live)
@@ -112,7 +111,6 @@ class _Follower(threading.Thread):
             self._news.wait_for(lambda: self._seen >= newest, _CATCH_UP_SECONDS)
 
     def close(self) -> None:
-        """End it."""
         self._watch.close()
         self.join(5)
 

@@ -76,7 +76,6 @@ def report_on(gathered: Sequence[Preview | Findings], provenance: Provenance, *,
 
 
 def _commit(root: Path, revision: str) -> str:
-    """The commit that `revision` names in the repository, "" if it names none."""
     try:
         return commit_of(root, revision) if revision else ""
     except RequestError:
@@ -157,7 +156,6 @@ class Change:
         return touched_between(self.root, self.base, self.head)
 
     def guards(self, stack: str) -> Guards:
-        """The guards of `stack`; see `review.guards`."""
         unread = ""
         try:
             after = self._settings(self.head, stack) or {}

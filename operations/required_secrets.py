@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from operations.live import LiveCluster, ObjectKey
-from operations.recovery.declared import key_of
-from rehearsal.engine.providers.kubernetes import is_object
+from operations.recovery.declared import registered_objects
 from rehearsal.engine.wire.recording import Registration
 
 Kind = Literal["generic", "docker-registry", "tls"]
@@ -48,7 +47,7 @@ def required_secrets(recording: Iterable[Registration], namespace: str) -> list[
 
     `namespace` is the stack's.
     """
-    objects = [(key_of(each, namespace), each.inputs) for each in recording if each.custom and is_object(each.type, each.inputs)]
+    objects = [(key, each.inputs) for each, key in registered_objects(recording, namespace)]
     own = {(key.namespace, key.name) for key, _ in objects if key.kind == "Secret"}
     uses: dict[tuple[str, str], list[tuple[Kind, str, str]]] = defaultdict(list)
     for key, inputs in objects:
@@ -70,7 +69,6 @@ def required_secrets(recording: Iterable[Registration], namespace: str) -> list[
 
 
 def missing_secrets(required: Iterable[RequiredSecret], live: LiveCluster) -> list[RequiredSecret]:
-    """Return those of `required` that the cluster does not have."""
     return [each for each in required if live.find(ObjectKey("v1", "Secret", each.namespace, each.name)) is None]
 
 

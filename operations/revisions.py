@@ -24,7 +24,6 @@ _NO_COMMIT = re.compile(r"^0*$")
 
 
 def git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run git on the repository in `root`. The caller judges the exit code."""
     line = ["git", "-C", str(root), *arguments]
     return subprocess.run(line, capture_output=True, check=False)
 
@@ -45,7 +44,6 @@ def check_out(root: Path, commit: str, place: Path) -> None:
 
 
 def remove(root: Path, place: Path) -> None:
-    """Remove a checkout and git's record of it."""
     git(root, "worktree", "remove", "--force", str(place))
 
 

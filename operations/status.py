@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,9 @@ from kube.names import INSTANCE_LABEL
 from operations.contract import Contract, contract_of
 from operations.differences import differences
 from operations.gateway_status import gateway_problems
-from operations.job_status import JobRow, LastLine, PreheatRow, QueueRow, job_rows, label, preheats, queue_rows
+from operations.job_status import JobRow, LastLine, PreheatRow, QueueRow, job_rows, preheats, queue_rows
 from operations.kubectl import Kubectl
-from operations.live import LiveCluster
+from operations.live import Get, LiveCluster, is_true, label
 from operations.model_status import ModelRow, models, queue_messages
 from operations.recovery.declared import declared_objects
 from operations.simulated_nodes import nodes_wanted
@@ -24,14 +24,9 @@ from operations.workspace import Workspace
 from rehearsal.engine.wire.recording import Recording
 from stackfile.stack import StackSettings
 
-Get = Callable[[str], Mapping[str, Any]]
-"""Answers GET of a Kubernetes API path with the decoded JSON."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PoolRow:
-    """A pool: Ready and declared nodes, and accelerators of Ready nodes with those that pods request."""
-
     name: str
     accelerator: str
     nodes_ready: int
@@ -42,8 +37,6 @@ class PoolRow:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreRow:
-    """A store: its kind, its location, and its state."""
-
     name: str
     kind: str
     place: str
@@ -52,8 +45,6 @@ class StoreRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerRow:
-    """A consumer: its valid key versions, and the models that it may call."""
-
     name: str
     keys: tuple[int, ...]
     models: tuple[str, ...]
@@ -61,8 +52,6 @@ class ConsumerRow:
 
 @dataclass(frozen=True, kw_only=True)
 class StackState:
-    """Everything `inferplan status` shows."""
-
     pools: tuple[PoolRow, ...]
     models: tuple[ModelRow, ...]
     stores: tuple[StoreRow, ...]
@@ -94,7 +83,7 @@ def read_state(settings: StackSettings, contract: Contract, get: Get, last_line:
     nodes = get("/api/v1/nodes").get("items", [])
     pods = get("/api/v1/pods").get("items", [])
     space = f"namespaces/{settings.namespace}"
-    deployments = {_name(each): each for each in get(f"/apis/apps/v1/{space}/deployments").get("items", [])}
+    deployments = {each["metadata"]["name"]: each for each in get(f"/apis/apps/v1/{space}/deployments").get("items", [])}
     jobs = get(f"/apis/batch/v1/{space}/jobs").get("items", [])
     claims = get(f"/api/v1/{space}/persistentvolumeclaims").get("items", [])
     messages = queue_messages(settings, get)
@@ -112,7 +101,6 @@ def read_state(settings: StackSettings, contract: Contract, get: Get, last_line:
 
 
 def consumers(settings: StackSettings) -> Iterable[ConsumerRow]:
-    """The consumers of a stack with the models that they may call."""
     for name, spec in settings.consumers.items():
         callable_models = tuple(model for model, each in settings.models.items() if name in each.consumers)
         yield ConsumerRow(name=name, keys=tuple(spec.keys), models=callable_models)
@@ -125,13 +113,13 @@ def _pools(settings: StackSettings, nodes: list[Any], pods: list[Any]) -> Iterab
         target = spec.target(name)
         resource = None if target.accelerator is None else target.accelerator.resource
         mine = [node for node in nodes if target.node_selector.items() <= node["metadata"].get("labels", {}).items()]
-        ready = [node for node in mine if _condition(node, "Ready") == "True"]
+        ready = [node for node in mine if is_true(node, "Ready")]
         yield PoolRow(
             name=name,
             accelerator="cpu" if target.accelerator is None else target.accelerator.name,
             nodes_ready=len(ready),
             nodes=wanted[name],
-            accelerators_used=sum(claimed[_name(node)][resource] for node in ready) if resource else 0,
+            accelerators_used=sum(claimed[node["metadata"]["name"]][resource] for node in ready) if resource else 0,
             accelerators=sum(int(node["status"]["allocatable"].get(resource, 0)) for node in ready) if resource else 0,
         )
 
@@ -156,20 +144,12 @@ def _stores(settings: StackSettings, claims: list[Any]) -> Iterable[StoreRow]:
 
 def _store_state(name: str, spec: StoreSpec, claims: list[Any]) -> str:
     if isinstance(spec, ClaimStoreSpec):
-        mine, missing = [claim for claim in claims if _name(claim) == spec.claim_name], "not there"
+        mine, missing = [claim for claim in claims if claim["metadata"]["name"] == spec.claim_name], "not there"
     elif spec.creates_claim:
         mine, missing = [claim for claim in claims if label(claim, INSTANCE_LABEL) == name], "not applied yet"
     else:
         return "referenced"
     return mine[0].get("status", {}).get("phase", "Pending") if mine else missing
-
-
-def _name(thing: Any) -> str:
-    return thing["metadata"]["name"]
-
-
-def _condition(node: Any, kind: str) -> str:
-    return next((each["status"] for each in node.get("status", {}).get("conditions", []) if each["type"] == kind), "Unknown")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,6 +178,5 @@ def stack_status(workspace: Workspace, get: Get, last_line: LastLine = lambda _p
 
 
 def kubectl_status(workspace: Workspace, context: str) -> StackStatus:
-    """The status of a stack on the cluster of `context`."""
     cluster, namespace = Kubectl(context), workspace.settings.namespace
     return stack_status(workspace, cluster.get, lambda pod: cluster.last_line(namespace, pod, "preheat"))

@@ -13,20 +13,15 @@ from typing import Any
 from images.catalogue import facts_of, family_of
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from operations.contract import Contract
+from operations.differences import MOUNTS
 from operations.model_status import ModelRow
 from operations.status import StackState
 from rehearsal.engine.wire.recording import Recording
 
 _VERSION = 1
-_OBJECTS = {
-    "configMap": ("ConfigMap", "name"),
-    "secret": ("Secret", "secretName"),
-    "persistentVolumeClaim": ("PersistentVolumeClaim", "claimName"),
-}
 
 
 def status_json(stack: str, state: StackState, contract: Contract, recording: Recording) -> str:
-    """The document of `state`. `contract` and `recording` say what the stack file declares."""
     pods = list(_pods(recording))
     document = {
         "version": _VERSION,
@@ -34,12 +29,7 @@ def status_json(stack: str, state: StackState, contract: Contract, recording: Re
         "namespace": contract.namespace,
         "settled": state.settled,
         "models": [_model(row, contract, [pod for name, pod in pods if name == row.name]) for row in state.models],
-        "pools": [asdict(row) for row in state.pools],
-        "stores": [asdict(row) for row in state.stores],
-        "preheats": [asdict(row) for row in state.preheats],
-        "queues": [asdict(row) for row in state.queues],
-        "jobs": [asdict(row) for row in state.jobs],
-        "consumers": [asdict(row) for row in state.consumers],
+        **{name: [asdict(row) for row in getattr(state, name)] for name in ("pools", "stores", "preheats", "queues", "jobs", "consumers")},
         "differences": [{"object": name, "message": text} for name, text in state.differences],
         "gateway": list(state.gateway),
         "images": {"summary": state.images, "containers": list(_evidence(pods))},
@@ -51,13 +41,9 @@ def _model(row: ModelRow, contract: Contract, pods: list[Mapping[str, Any]]) -> 
     endpoint = contract.endpoints[row.name]
     servers = [pod["containers"][0] for pod in pods]
     return {
-        "name": row.name,
-        "engine": row.engine,
-        "pool": row.pool,
+        **{name: getattr(row, name) for name in ("name", "engine", "pool", "reason", "endpoint")},
         "image": servers[-1]["image"] if servers else None,
         "replicas": {"ready": row.ready, "declared": row.wanted},
-        "reason": row.reason,
-        "endpoint": row.endpoint,
         "host": endpoint.host,
         "protocols": [asdict(each) for each in endpoint.protocols],
         "servedNames": list(endpoint.served_names),
@@ -69,7 +55,7 @@ def _mounts(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The objects that containers of `pod` mount. A pod's own volumes (emptyDir) are not objects."""
     volumes: dict[str, tuple[str, Any]] = {}
     for volume in pod.get("volumes") or []:
-        for key, (kind, field) in _OBJECTS.items():
+        for key, (kind, field) in MOUNTS.items():
             if key in volume:
                 volumes[volume["name"]] = (kind, volume[key].get(field))
     for container in (*(pod.get("initContainers") or []), *pod["containers"]):

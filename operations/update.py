@@ -31,8 +31,6 @@ from stackfile.reader import PROJECT, SECRET_KEYS
 
 
 class Engine(StrEnum):
-    """The values of `--engine`."""
-
     AUTO = "auto"
     PULUMI = "pulumi"
     REHEARSAL = "rehearsal"
@@ -59,7 +57,6 @@ class UpdateOptions:
     output: int | None = None
 
     def pulumi_arguments(self) -> list[str]:
-        """The options as arguments of `pulumi up` and `pulumi destroy`."""
         refresh = [] if self.refresh is None else [f"--refresh={str(self.refresh).lower()}"]
         return [*refresh, *(f"--target={each}" for each in self.targets)]
 
@@ -71,7 +68,6 @@ class UpdateOptions:
             )
 
     def check_rehearsal(self) -> None:
-        """Raise RequestError for an option that the rehearsal does not have."""
         if self.targets:
             raise RequestError(
                 f"--target {self.targets[0]}: the rehearsal always applies the whole stack. Leave --target out, or use --engine pulumi."
@@ -149,7 +145,6 @@ def _simulated(workspace: Workspace, step: Progress) -> UpdateTarget:
 
 
 def patch_simulated_volume(cluster: Cluster, name: str, patch: Mapping[str, Any]) -> None:
-    """Send a merge patch to the volume `name` of a simulated cluster."""
     api = cluster.api()
     try:
         api.request("PATCH", f"/api/v1/persistentvolumes/{name}", patch, media="application/merge-patch+json")
@@ -168,7 +163,6 @@ def check_target(workspace: Workspace, target: UpdateTarget, recording: Recordin
 
 
 def violation_error(report: Report) -> OperationError:
-    """The error of an update that the policy pack blocks."""
     count = len(report.violations) + len(report.expired)
     return OperationError(
         f"{report.stack} has {count} policy violation{'' if count == 1 else 's'}. Nothing was applied. "

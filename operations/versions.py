@@ -40,7 +40,6 @@ class Version:
 
     @property
     def is_current(self) -> bool:
-        """True if the newest version is pinned."""
         return self.pinned == self.newest
 
 
@@ -65,14 +64,12 @@ def versions(workspace: Workspace, ask: Ask) -> Iterator[Version]:
 
 
 def kubernetes_version(cluster: EksCluster, ask: Ask) -> str:
-    """Return the version of a created cluster from its settings, of an existing one from AWS."""
     if cluster.create is not None:
         return cluster.create.kubernetes_version
     return ask("eks", "describe_cluster", name=cluster.name)["cluster"]["version"]
 
 
 def image_parameter(pool: EksPool, kubernetes: str) -> str:
-    """Return the name of AWS's public parameter with the release of the recommended image of `pool`."""
     template, variant = _IMAGES[pool.ami]
     return template.format(version=kubernetes, architecture=pool.architecture, variant=variant)
 

@@ -20,7 +20,6 @@ _SCORES = {"low": "3.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
 
 
 def as_sarif(reports: Sequence[Report]) -> str:
-    """SARIF 2.1.0 for code hosts: each violation on the stack's file, exemptions as suppressions."""
     rules = [
         {
             "id": rule.id,
@@ -70,7 +69,6 @@ def _justification(exemption: Any) -> str:
 
 
 def as_junit(reports: Sequence[Report]) -> str:
-    """JUnit XML for CI: a suite for each stack, a case for each rule, exempt and advisory violations as output of the case."""
     top = Xml.Element("testsuites", name="inferplan check")
     for report in reports:
         _junit_suite(top, report)
@@ -100,7 +98,6 @@ _LINE = re.compile(r"(?P<unjudged>not evaluated: )?\[(?P<rule>[a-z0-9-]+)\] (?P<
 
 
 def packs() -> dict[str, str]:
-    """The pack and its version, as the end of a run names them."""
     return {PACK: version("inferplan")}
 
 

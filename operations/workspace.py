@@ -50,12 +50,10 @@ class Workspace:
 
     @property
     def simulated(self) -> bool:
-        """True if the stack file itself asks for the simulated cluster."""
         return self.settings.cluster.is_simulated
 
     @property
     def context(self) -> str | None:
-        """The kubeconfig context that the stack file names, None if it names none."""
         cluster = self.settings.cluster
         return cluster.context if isinstance(cluster, ExistingCluster) else None
 

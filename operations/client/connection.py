@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from operations.client.messages import AnswerError, denial_error, error_text, request_of, text_of
 from operations.client.target import Caller, Target
-from operations.errors import OperationError
+from operations.errors import OperationError, one_line
 
 if TYPE_CHECKING:
     import urllib3
@@ -89,7 +89,7 @@ def _next(answers: queue.Queue[tuple[Any, Any]], target: Target, silence_seconds
 def _error(error: Any, target: Target, who: Caller, stack: str) -> OperationError:
     # A server that fails after the stream began sends a message and no status.
     code = (error.status() or "").removeprefix("StatusCode.")
-    message = " ".join(str(error.message()).split())[:300]
+    message = one_line(error.message())
     if code == "UNAVAILABLE":
         return OperationError(f"no answer from {target.url}: {message}. Is the stack up? Name another gateway with --gateway HOST:PORT")
     return denial_error(_STATUSES.get(code, 400), message, target, who, stack)

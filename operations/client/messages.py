@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from operations.client.target import Caller, Target
-from operations.errors import OperationError
+from operations.errors import OperationError, one_line
 
 
 class AnswerError(Exception):
@@ -17,14 +17,11 @@ class AnswerError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A POST: its address and its JSON body."""
-
     url: str
     body: dict[str, Any]
 
 
 def request_of(target: Target, prompt: str, max_tokens: int) -> Request:
-    """The request that sends `prompt` to `target`. gRPC has its own messages."""
     if target.kind == "openai":
         turns = [{"role": "user", "content": prompt}]
         return Request(
@@ -67,11 +64,10 @@ def error_text(body: str) -> str:
     if isinstance(message, dict):
         error = message.get("error", message)
         message = error.get("message", error) if isinstance(error, dict) else error
-    return " ".join(str(message).split())[:300]
+    return one_line(message)
 
 
 def denial_error(status: int, message: str, target: Target, who: Caller, stack: str) -> OperationError:
-    """The error for an answer with the HTTP status `status`, with the remedy."""
     up = f"inferplan up {stack}"
     match status:
         case 401:
@@ -126,6 +122,5 @@ def _inferred(body: str, output: str) -> Iterator[str]:
 
 
 def _plain(lines: Iterable[str]) -> Iterator[str]:
-    """An application's own answer: as it is, line by line."""
     for line in lines:
         yield f"{line}\n"

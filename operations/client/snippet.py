@@ -129,7 +129,6 @@ class Sample:
 
     @property
     def count(self) -> int:
-        """Number of elements."""
         return prod(self.shape)
 
     @property

@@ -41,14 +41,11 @@ class Target:
 
     @property
     def model(self) -> str:
-        """The model's key in the stack file."""
         return self.endpoint.model
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """The consumer of a call and its key, which is not part of the repr."""
-
     consumer: str
     key: str = field(repr=False)
 
@@ -191,7 +188,6 @@ def caller(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> Ca
 
 
 def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> str:
-    """The consumer who calls `endpoint`. Raises RequestError if there is none, or that one may not."""
     allowed = endpoint.consumers
     where = f"models.{endpoint.model}.consumers in {workspace.file.shown_path}"
     if not allowed:
@@ -206,5 +202,4 @@ def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) 
 
 
 def derived(workspace: Workspace, consumer: str) -> Caller:
-    """The newest key of `consumer`, from the stack's seed. Raises RequestError if the seed cannot be opened."""
     return Caller(consumer=consumer, key=newest_key(workspace, consumer))

@@ -27,7 +27,6 @@ _AWS = "aws-node"
 
 
 def check_network_policies(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Name the network plugin, and say whether it enforces the stack's NetworkPolicies."""
     policies = sum(1 for _ in cluster.of_kind("NetworkPolicy"))
     if not policies:
         yield ok("the stack has no NetworkPolicy")
@@ -69,7 +68,6 @@ _METRICS_SERVER = "apply -f https://github.com/kubernetes-sigs/metrics-server/re
 
 
 def check_scaling(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Find scalers that would get no metrics."""
     scalers = [key.name for key, _ in cluster.of_kind("HorizontalPodAutoscaler")]
     if scalers and not cluster.live.serves(_METRICS, "PodMetrics"):
         message = f"the HorizontalPodAutoscaler of {', '.join(scalers)} follows CPU, and the cluster does not serve {_METRICS}"

@@ -13,8 +13,7 @@ from typing import Any
 from operations.doctor.findings import DeniedError
 from operations.errors import OperationError
 from operations.live import Get, LiveCluster, ObjectKey
-from operations.recovery.declared import key_of
-from rehearsal.engine.providers.kubernetes import is_object, is_patch
+from operations.recovery.declared import registered_objects
 from rehearsal.engine.wire.recording import Recording
 from review.pods import pod_sets, templates_of
 from stackfile.stack import StackSettings
@@ -38,7 +37,6 @@ class PodsOf:
 
     @property
     def containers(self) -> Sequence[Mapping[str, Any]]:
-        """The containers that run next to each other."""
         return self.spec.get("containers") or ()
 
     def requested(self, resource: str, kind: str = "requests") -> list[Any]:
@@ -58,7 +56,6 @@ class ExaminedCluster:
 
     @property
     def kubectl(self) -> str:
-        """The start of a command for this cluster."""
         return f"kubectl --context {self.context}"
 
     def remedy(self, section: str, name: str) -> str:
@@ -68,17 +65,15 @@ class ExaminedCluster:
     @cached_property
     def declared(self) -> Mapping[ObjectKey, Mapping[str, Any]]:
         """The inputs of every object that the stack declares. They may contain secrets and unknown values."""
-        return {key_of(each, self.settings.namespace): each.inputs for each in self._registrations()}
+        return {key: each.inputs for each, key in registered_objects(self.recording, self.settings.namespace)}
 
     def of_kind(self, kind: str) -> Iterator[tuple[ObjectKey, Mapping[str, Any]]]:
-        """The declared objects of `kind`."""
         yield from ((key, inputs) for key, inputs in self.declared.items() if key.kind == kind)
 
     @cached_property
     def pods(self) -> Sequence[PodsOf]:
-        """The pods of every object that the stack declares."""
         pods = []
-        for each in self._registrations():
+        for each, _ in registered_objects(self.recording, self.settings.namespace):
             templates = templates_of(each.type, each.inputs)
             sets = pod_sets(each.type, each.urn, each.name, each.inputs)
             numbers = [one.replicas for one in sets]
@@ -89,20 +84,11 @@ class ExaminedCluster:
         return pods
 
     def nodes(self) -> list[Mapping[str, Any]]:
-        """All nodes of the cluster."""
         return list(self.live.objects("v1", "Node").values())
 
     @property
     def namespace_exists(self) -> bool:
-        """True if the stack's namespace is in the cluster."""
         return self.live.find(ObjectKey("v1", "Namespace", "", self.settings.namespace)) is not None
-
-    def _registrations(self) -> Iterator[Any]:
-        yield from (
-            each
-            for each in self.recording
-            if each.custom and not each.read and is_object(each.type, each.inputs) and not is_patch(each.type)
-        )
 
 
 def permission_aware(get: Get, kubectl: str) -> Get:

@@ -73,7 +73,6 @@ def _reader(kubectl: Kubectl) -> Iterator[Get]:
 
 
 def policy(workspace: Workspace) -> str:
-    """Return the policy of the cloud that the user of the stack needs, as JSON. Raises RequestError if the stack calls no cloud."""
     from operations.doctor.aws.checks import stack_policy
 
     document = stack_policy(workspace, workspace.record())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from operations.errors import OperationError
+from operations.errors import OperationError, one_line
 
 Subject = TypeVar("Subject")
 _THREADS = 8
@@ -55,8 +55,6 @@ def unknown(message: str, remedy: str = "") -> Finding:
 
 
 class DeniedError(OperationError):
-    """The account may not ask. `permission` is what it lacks, `remedy` the command that grants it."""
-
     def __init__(self, message: str, *, permission: str, remedy: str) -> None:
         super().__init__(message)
         self.permission = permission
@@ -101,6 +99,6 @@ def _run(name: str, check: Check[Subject], subject: Subject) -> Sequence[Finding
     except OperationError as failed:
         findings.append(unknown(f"could not ask: {failed}"))
     except Exception as defect:  # noqa: BLE001 - a defect in one check must not hide the findings of the others
-        problem = " ".join(f"{type(defect).__name__}: {defect}".split())[:300]
+        problem = one_line(f"{type(defect).__name__}: {defect}")
         findings.append(unknown(f"could not ask: unexpected {problem}. This is a defect of inferplan, please report it"))
     return [replace(each, check=name) for each in findings]

@@ -11,6 +11,7 @@ from kube.names import HUGEPAGES
 from kube.quantity import amount, bytes_of, cpu_quantity, millicores_of, size_quantity
 from operations.doctor.cluster import ExaminedCluster
 from operations.doctor.findings import Finding, error, ok, unknown, warning
+from operations.live import is_true
 
 # A smaller difference is what the kubelet of another distribution reserves.
 _TOLERANCE = 0.95
@@ -29,7 +30,6 @@ def pools_of(cluster: ExaminedCluster) -> Iterator[tuple[str, Pool, NodeTarget, 
 
 
 def check_labels(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Count the Ready nodes that each pool selects."""
     for name, pool, target, nodes in pools_of(cluster):
         label = ",".join(f"{key}={value}" for key, value in target.node_selector.items())
         if len(nodes) < pool.min_nodes:
@@ -38,16 +38,15 @@ def check_labels(cluster: ExaminedCluster) -> Iterator[Finding]:
             remedy = f"{cluster.kubectl} label node {what} {label.replace(',', ' ')}"
             yield error(f"pool {name}: {len(nodes)} of {pool.min_nodes} nodes have the label {label}", remedy)
         for node in nodes:
-            if not _is_ready(node):
+            if not is_true(node, "Ready"):
                 yield error(f"pool {name}: node {_name(node)} is not Ready", f"{cluster.kubectl} describe node {_name(node)}")
             elif node["spec"].get("unschedulable"):
                 yield error(f"pool {name}: node {_name(node)} is cordoned and takes no pods", f"{cluster.kubectl} uncordon {_name(node)}")
-        if len(nodes) >= pool.min_nodes and all(_is_ready(each) and not each["spec"].get("unschedulable") for each in nodes):
+        if len(nodes) >= pool.min_nodes and all(is_true(each, "Ready") and not each["spec"].get("unschedulable") for each in nodes):
             yield ok(f"pool {name}: {len(nodes)} nodes have the label {label}, and {pool.min_nodes} are declared")
 
 
 def check_taints(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Find taints that the stack's pods do not tolerate."""
     for name, _, target, nodes in pools_of(cluster):
         tolerated = {(each.key, each.value, each.effect) for each in target.taints}
         foreign: dict[tuple[str, str, str], list[str]] = {}
@@ -69,7 +68,6 @@ def check_taints(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 
 def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Compare the devices that device plugins offer with those that the stack declares."""
     for name, _, target, nodes in pools_of(cluster):
         accelerator = target.accelerator
         if accelerator is None:
@@ -90,7 +88,6 @@ def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 
 def check_sizes(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Compare CPU, memory and huge pages of the nodes with those that the stack plans with."""
     for name, _, target, nodes in pools_of(cluster):
         pages = _largest(cluster, target, HUGEPAGES)
         small = [each for each in nodes if _bytes(each, HUGEPAGES) < pages]
@@ -156,10 +153,6 @@ def _bytes(node: Node, resource: str) -> int:
 
 def _millicores(node: Node) -> int:
     return millicores_of(str(node.get("status", {}).get("allocatable", {}).get("cpu", "0")))
-
-
-def _is_ready(node: Node) -> bool:
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in node.get("status", {}).get("conditions", ()))
 
 
 def _labels(node: Node) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from components.storage.volume_spec import ClaimStoreSpec
 from kube.quantity import amount, canonical
 from operations.doctor.cluster import ExaminedCluster
 from operations.doctor.findings import Finding, error, ok, unknown, warning
-from operations.live import ObjectKey
+from operations.live import ObjectKey, annotation
 from operations.preflight import lacking_rights, missing_operators
 from operations.required_secrets import RequiredSecret, required_secrets
 
@@ -20,7 +20,6 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def check_operators(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Find kinds that the cluster does not serve."""
     missing = missing_operators(cluster.declared, cluster.live)
     for each in missing:
         yield error(str(each), each.install or f"install the operator that serves {each.api_version}")
@@ -29,7 +28,6 @@ def check_operators(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 
 def check_runtime_classes(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Find RuntimeClasses that pods name and that do not exist."""
     own = {key.name for key, _ in cluster.of_kind("RuntimeClass")}
     needed = {name: each.owner for each in cluster.pods if (name := each.spec.get("runtimeClassName")) and name not in own}
     live = _names(cluster, "node.k8s.io/v1", "RuntimeClass") if needed else set()
@@ -47,12 +45,11 @@ def check_runtime_classes(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 
 def check_ingress(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Find an Ingress that no controller serves, and routes whose Gateway is missing."""
     ingresses = [(key.name, inputs["spec"].get("ingressClassName")) for key, inputs in cluster.of_kind("Ingress")]
     classes = cluster.live.objects(_NETWORKING, "IngressClass") if ingresses else {}
     names = sorted(name for _, name in classes)
     for ingress, wanted in ingresses:
-        default = [name for name in names if _annotation(classes["", name], "ingressclass.kubernetes.io/is-default-class") == "true"]
+        default = [name for name in names if annotation(classes["", name], "ingressclass.kubernetes.io/is-default-class") == "true"]
         chosen = wanted or next(iter(default), None)
         if chosen in names:
             yield ok(f"Ingress {ingress} has the IngressClass {chosen}")
@@ -82,7 +79,6 @@ def _parents(cluster: ExaminedCluster) -> set[tuple[str, str, str]]:
 
 
 def check_storage(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Find StorageClasses, CSI drivers and claims that do not exist, and name NFS exports, which only a node can reach."""
     yield from _claims_of_classes(cluster)
     own = {key.name for key, _ in cluster.of_kind("CSIDriver")}
     for key, inputs in cluster.of_kind("PersistentVolume"):
@@ -123,7 +119,7 @@ def _claims_of_classes(cluster: ExaminedCluster) -> Iterator[Finding]:
     needed = {(spec.get("storageClassName"), claim) for claim, spec in specs if not spec.get("volumeName")}
     needed = {(name, claim) for name, claim in needed if name is None or (isinstance(name, str) and name and name not in own)}
     classes = cluster.live.objects(_STORAGE, "StorageClass") if needed else {}
-    has_default = any(_annotation(each, _DEFAULT_CLASS) == "true" for each in classes.values())
+    has_default = any(annotation(each, _DEFAULT_CLASS) == "true" for each in classes.values())
     for name, claim in sorted(needed, key=str):
         if ("", name) in classes or (name is None and has_default):
             yield ok(f"claim {claim} has the StorageClass {name or 'that is the default'}")
@@ -135,7 +131,6 @@ def _claims_of_classes(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 
 def check_secrets(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Find Secrets that the user creates and that are missing or lack a key. Values are not shown."""
     required = required_secrets(cluster.recording, cluster.settings.namespace)
     exists = cluster.namespace_exists if required else True
     for each in required:
@@ -164,7 +159,6 @@ def _creation(cluster: ExaminedCluster, secret: RequiredSecret) -> str:
 
 
 def check_rights(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Find rights that the user lacks on what the stack creates."""
     served = [key for key in cluster.declared if cluster.live.serves(key.api_version, key.kind)]
     lacking = lacking_rights(served, cluster.live, cluster.context)
     for each in lacking:
@@ -182,7 +176,6 @@ def check_rights(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 
 def check_quotas(cluster: ExaminedCluster) -> Iterator[Finding]:
-    """Compare ResourceQuotas and LimitRanges that the stack did not create with what the stack's pods request."""
     namespace = cluster.settings.namespace
     own = {key.name for key, _ in cluster.of_kind("ResourceQuota")}
     quotas = [each for (_, name), each in cluster.live.objects("v1", "ResourceQuota", namespace).items() if name not in own]
@@ -242,7 +235,3 @@ def _number(quantity: Any) -> Decimal:
 
 def _names(cluster: ExaminedCluster, api_version: str, kind: str) -> set[str]:
     return {name for _, name in cluster.live.objects(api_version, kind)}
-
-
-def _annotation(each: Mapping[str, Any], name: str) -> str:
-    return (each["metadata"].get("annotations") or {}).get(name, "")

@@ -19,8 +19,6 @@ from rehearsal.cluster.api import APPLY, ApiError
 
 
 class DryRunRejected(Exception):  # noqa: N818 - named after what happened
-    """The API server rejected a dry run with the HTTP `status`."""
-
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
@@ -45,7 +43,6 @@ class ComparedCluster:
 
 @contextlib.contextmanager
 def simulated(cluster: Cluster) -> Iterator[ComparedCluster]:
-    """The simulated `cluster`."""
     with contextlib.closing(cluster.api()) as api:
 
         def dry_run(path: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:

@@ -111,13 +111,11 @@ class _Comparison:
             return None
 
     def failures(self) -> Iterator[str]:
-        """Yield a sentence for each error that the API server answered dry runs with."""
         for (status, message), keys in self.rejected.items():
             more = f" and {len(keys) - 1} more objects" if len(keys) > 1 else ""
             yield f"{keys[0]}{more}: only declared fields were compared, because the API server rejected the dry run (HTTP {status}: {message})"
 
     def uncovered(self) -> Iterator[str]:
-        """Yield a sentence for each thing that could not be compared in full."""
         if self.forbidden:
             kinds = ", ".join(sorted(self.forbidden))
             yield (
@@ -148,7 +146,6 @@ def drift_by_reading(recording: Recording, namespace: str, live: LiveCluster, *,
 
 
 def _additions(live: Mapping[str, Any], body: Mapping[str, Any], kind: str, *, queued: bool) -> Iterator[tuple[Writer, Path, Any]]:
-    """Yield the writer, path and value of each addition by people that `body` does not declare."""
     for writer, fields in entries(live):
         if manager_of(writer.manager, writer.subresource) is Owner.PEOPLE:
             for path, found in undeclared(live, fields, body):

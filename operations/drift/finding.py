@@ -61,7 +61,6 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """The path as text, "" for the object itself."""
         return text_of(self.path)
 
     def values(self) -> tuple[Any, Any]:
@@ -69,7 +68,6 @@ class Finding:
         return visible(self.live, self.path, self.inputs), visible(self.ours, self.path, self.inputs)
 
     def sentence(self) -> str:
-        """The difference in one sentence."""
         if not self.path:
             return "does not exist, and the stack declares it"
         live, ours = (shown(each) for each in self.values())
@@ -100,7 +98,6 @@ class Drift:
 
 
 def action_of(writer: Writer | None, live: Any, ours: Any) -> Action:
-    """The effect of an update on a declared field that has another value."""
     owner = Owner.PEOPLE if writer is None else manager_of(writer.manager, writer.subresource)
     if owner is Owner.STACK:
         return "apply"
@@ -126,7 +123,6 @@ class Words:
 
 
 def lines(drift: Drift, words: Words) -> Iterator[str]:
-    """One paragraph for each object: its differences, their authors and what to type; then what was not compared."""
     for key, findings in groupby(drift.findings, key=lambda each: each.key):
         yield str(key)
         for each in findings:
@@ -153,7 +149,6 @@ def notes_before_update(drift: Drift, file: str) -> Iterator[str]:
 
 
 def remedy(finding: Finding, words: Words) -> str:
-    """Return the command that undoes the difference, and the setting that keeps it."""
     keep = f"; to keep it, set {finding.setting} in {words.file}" if finding.setting else ""
     place = f" -n {finding.key.namespace}" if finding.key.namespace else ""
     match finding.action:
@@ -176,7 +171,6 @@ def remedy(finding: Finding, words: Words) -> str:
 
 
 def document(drift: Drift, words: Words) -> dict[str, Any]:
-    """The differences as JSON; keys are only ever added."""
     return {
         "stack": drift.stack,
         "compared": drift.compared,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from operations.live import ObjectKey
@@ -26,7 +26,7 @@ def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]
         )
 
 
-def registered_objects(recording: Recording, namespace: str) -> Iterator[tuple[Registration, ObjectKey]]:
+def registered_objects(recording: Iterable[Registration], namespace: str) -> Iterator[tuple[Registration, ObjectKey]]:
     """The registrations of Kubernetes objects in `recording` with the objects' keys, without those that only patch an object."""
     for each in recording:
         if each.custom and not each.read and is_object(each.type, each.inputs) and not is_patch(each.type):
@@ -34,7 +34,6 @@ def registered_objects(recording: Recording, namespace: str) -> Iterator[tuple[R
 
 
 def declared_keys(recording: Recording, namespace: str) -> list[ObjectKey]:
-    """The identity of every object that `recording` declares."""
     return [key for _, key in registered_objects(recording, namespace)]
 
 

@@ -47,7 +47,6 @@ class Repair:
 
     @property
     def changed(self) -> bool:
-        """True if the state must be written back."""
         return bool(self.pending or self.adopted)
 
 

@@ -33,8 +33,6 @@ from stackfile.reader import PROJECT
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """The locks of a stack, and its state as exported and as repaired."""
-
     stack: str
     locks: tuple[Lock, ...]
     exported: Mapping[str, Any]
@@ -42,7 +40,6 @@ class Diagnosis:
 
     @property
     def findings(self) -> list[str]:
-        """One sentence for each cause that would make the next update fail; empty for a healthy stack."""
         locks = [
             f"the stack is locked by {each}, which no longer runs; the lock is cancelled" for each in self.locks if each.alive is False
         ]
@@ -135,7 +132,6 @@ class Lock:
 
 
 def locks_of(backend_url: str, project: str, stack: str) -> list[Lock]:
-    """The locks of `stack` in a file backend; empty for every other backend."""
     parts = urlsplit(backend_url)
     if parts.scheme != "file":
         return []

@@ -57,7 +57,6 @@ def released_volumes(declared: Collection[ObjectKey], live: LiveCluster) -> list
 
 
 def volume_findings(declared: Collection[ObjectKey], live: LiveCluster) -> list[str]:
-    """A sentence for each volume that `settle_volumes` would free."""
     return [
         f"PersistentVolume {name}: Kubernetes keeps it for a deleted claim; it is freed for the new claim"
         for name in released_volumes(declared, live)

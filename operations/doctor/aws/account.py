@@ -11,7 +11,7 @@ from typing import Any
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
 from operations.doctor.findings import DeniedError, LoginError
-from operations.errors import OperationError
+from operations.errors import OperationError, one_line
 from rehearsal.engine.wire.recording import Recording, Registration
 from stackfile.stack import StackSettings
 
@@ -73,7 +73,7 @@ class Credentials:
         except ClientError as failed:
             raise self._error(failed, service, operation) from failed
         except ResponseParserError as failed:
-            raise OperationError(f"the answer to {action_of(service, operation)} cannot be read: {_one_line(failed)}") from failed
+            raise OperationError(f"the answer to {action_of(service, operation)} cannot be read: {one_line(failed)}") from failed
         except (
             exceptions.NoCredentialsError,
             exceptions.PartialCredentialsError,
@@ -82,9 +82,9 @@ class Credentials:
             exceptions.ProfileNotFound,
             exceptions.SSOError,
         ) as failed:
-            raise LoginError(f"AWS was not asked: {_one_line(failed)}", remedy=_LOGIN) from failed
+            raise LoginError(f"AWS was not asked: {one_line(failed)}", remedy=_LOGIN) from failed
         except BotoCoreError as failed:
-            raise OperationError(f"AWS was not asked: {_one_line(failed)}. Check the network and the proxy") from failed
+            raise OperationError(f"AWS was not asked: {one_line(failed)}. Check the network and the proxy") from failed
 
     def _client(self, service: str) -> Any:
         from botocore.exceptions import NoCredentialsError
@@ -106,18 +106,12 @@ class Credentials:
             remedy = f"inferplan doctor {self._stack} --policy > policy.json  # an administrator attaches it to your role or user"
             return DeniedError(f"AWS denies {action}", permission=action, remedy=remedy)
         if code in _LOGGED_OUT:
-            return LoginError(f"AWS does not accept the credentials: {_one_line(failed)}", remedy=_LOGIN)
-        return AwsError(_one_line(failed), code)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+            return LoginError(f"AWS does not accept the credentials: {one_line(failed)}", remedy=_LOGIN)
+        return AwsError(one_line(failed), code)
 
 
 @dataclass(frozen=True)
 class ExaminedAccount:
-    """A stack, and the AWS account that `ask` reaches."""
-
     settings: StackSettings
     cluster: EksCluster
     recording: Recording
@@ -126,26 +120,21 @@ class ExaminedAccount:
 
     @property
     def region(self) -> str:
-        """The region of the stack."""
         return self.cluster.region
 
     @property
     def pools(self) -> Mapping[str, EksPool]:
-        """The pools whose instances the stack buys."""
         return {name: pool for name, pool in self.settings.node_pools.items() if isinstance(pool, EksPool)}
 
     def of_type(self, type_: str) -> Sequence[Registration]:
-        """The resources of `type_` that the stack creates."""
         return [each for each in self.recording if each.type == type_ and not each.read]
 
     @property
     def types(self) -> set[str]:
-        """The types of all AWS resources that the stack creates."""
         return {each.type for each in self.recording if each.custom and not each.read and each.type.startswith("aws:")}
 
     @cached_property
     def caller(self) -> Mapping[str, Any]:
-        """The caller's account and ARN."""
         return self.ask("sts", "get_caller_identity")
 
     def is_own(self, tags: Sequence[Mapping[str, str]] | None) -> bool:

@@ -14,7 +14,6 @@ _LOGS = "logging.s3.amazonaws.com"
 
 
 def check_buckets(account: ExaminedAccount) -> Iterator[Finding]:
-    """Check the buckets of stores at AWS."""
     for name, store in account.settings.storage.items():
         if isinstance(store, S3StoreSpec) and store.endpoint is None:
             state = _state(account, store.bucket)

@@ -132,7 +132,6 @@ def policy_of(types: Iterable[str], scope: Scope) -> dict[str, Any]:
 
 
 def policy_json(types: Iterable[str], scope: Scope) -> str:
-    """Return `policy_of` as JSON."""
     return json.dumps(policy_of(types, scope), indent=2) + "\n"
 
 

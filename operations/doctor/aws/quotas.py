@@ -38,7 +38,6 @@ def quota_pattern(instance_type: str, capacity_type: str) -> str:
 
 
 def check_vcpus(account: ExaminedAccount) -> Iterator[Finding]:
-    """Compare the vCPUs of the pools with the account's quotas."""
     start, most = vcpus_needed(account)
     if not most:
         yield ok("no pool buys instances that count against a vCPU quota")
@@ -79,17 +78,9 @@ def _vcpus_used(account: ExaminedAccount) -> Counter[str]:
     return used
 
 
-def _addresses(account: ExaminedAccount) -> int:
-    return sum(not account.is_own(each.get("Tags")) for each in account.ask("ec2", "describe_addresses")["Addresses"])
-
-
-def _vpcs(account: ExaminedAccount) -> int:
-    return sum(not account.is_own(each.get("Tags")) for each in account.ask("ec2", "describe_vpcs")["Vpcs"])
-
-
-def _internet_gateways(account: ExaminedAccount) -> int:
-    gateways = account.ask("ec2", "describe_internet_gateways")["InternetGateways"]
-    return sum(not account.is_own(each.get("Tags")) for each in gateways)
+def _others(operation: str, key: str, service: str = "ec2") -> Callable[[ExaminedAccount], int]:
+    """Counts the resources of others in the list `key` of the answer to `operation`."""
+    return lambda account: sum(not account.is_own(each.get("Tags")) for each in account.ask(service, operation)[key])
 
 
 def _nat_gateways(account: ExaminedAccount) -> int:
@@ -107,24 +98,30 @@ def _clusters(account: ExaminedAccount) -> int:
     return sum(name != account.cluster.name for name in account.ask("eks", "list_clusters")["clusters"])
 
 
-def _file_systems(account: ExaminedAccount) -> int:
-    systems = account.ask("efs", "describe_file_systems")["FileSystems"]
-    return sum(not account.is_own(each.get("Tags")) for each in systems)
-
-
 # Resources with a quota: the service, the quota's name, the use by others, and how many count, at most.
 _COUNTED: Final[tuple[tuple[str, str, str, Callable[[ExaminedAccount], int], int], ...]] = (
-    ("aws:ec2/vpc:Vpc", "vpc", "VPCs per Region", _vpcs, 99),
-    ("aws:ec2/internetGateway:InternetGateway", "vpc", "Internet gateways per Region", _internet_gateways, 99),
+    ("aws:ec2/vpc:Vpc", "vpc", "VPCs per Region", _others("describe_vpcs", "Vpcs"), 99),
+    (
+        "aws:ec2/internetGateway:InternetGateway",
+        "vpc",
+        "Internet gateways per Region",
+        _others("describe_internet_gateways", "InternetGateways"),
+        99,
+    ),
     ("aws:ec2/natGateway:NatGateway", "vpc", "NAT gateways per Availability Zone", _nat_gateways, 1),
-    ("aws:ec2/eip:Eip", "ec2", "EC2-VPC Elastic IPs", _addresses, 99),
+    ("aws:ec2/eip:Eip", "ec2", "EC2-VPC Elastic IPs", _others("describe_addresses", "Addresses"), 99),
     ("aws:eks/cluster:Cluster", "eks", "Clusters", _clusters, 99),
-    ("aws:efs/fileSystem:FileSystem", "elasticfilesystem", "File systems per account", _file_systems, 99),
+    (
+        "aws:efs/fileSystem:FileSystem",
+        "elasticfilesystem",
+        "File systems per account",
+        _others("describe_file_systems", "FileSystems", "efs"),
+        99,
+    ),
 )
 
 
 def check_counts(account: ExaminedAccount) -> Iterator[Finding]:
-    """Compare the VPCs, gateways, addresses, clusters and file systems of the stack with the account's quotas."""
     for type_, service, name, use, most in _COUNTED:
         need = min(len(account.of_type(type_)), most)
         if need:
@@ -135,7 +132,6 @@ Quota = tuple[str, float]
 
 
 def _quotas(account: ExaminedAccount, service: str) -> Mapping[str, Quota]:
-    """The code and the value of each quota of `service`, by name."""
     rows = account.ask("service-quotas", "list_service_quotas", ServiceCode=service)["Quotas"]
     return {each["QuotaName"]: (each["QuotaCode"], each["Value"]) for each in rows}
 
@@ -159,7 +155,6 @@ def _judge(
 
 
 def check_offerings(account: ExaminedAccount) -> Iterator[Finding]:
-    """Compare the zones of each pool with those in which AWS offers its instance types."""
     types = sorted({each for pool in account.pools.values() for each in pool.machines})
     if not types:
         yield ok("the stack buys no instances")

@@ -14,7 +14,6 @@ _AGENT = "eks-pod-identity-agent"
 
 
 def check_account(account: ExaminedAccount) -> Iterator[Finding]:
-    """Compare the caller with the account and the administrators of the stack file."""
     from components.platforms.aws.access import principal_of
 
     caller, expected = account.caller, account.cluster.account
@@ -73,7 +72,6 @@ def check_cluster(account: ExaminedAccount) -> Iterator[Finding]:
 
 
 def check_network(account: ExaminedAccount) -> Iterator[Finding]:
-    """Check the existing subnets: zone and free addresses."""
     for zone, subnet in (account.cluster.subnets or {}).items():
         answer = _exists(account, "ec2", "describe_subnets", SubnetIds=[subnet])
         live = None if answer is None else answer["Subnets"][0]
@@ -92,7 +90,6 @@ def check_network(account: ExaminedAccount) -> Iterator[Finding]:
 
 
 def check_certificate(account: ExaminedAccount) -> Iterator[Finding]:
-    """Check that the load balancer's certificate is issued for the gateway's host, in the cluster's region."""
     gateway = account.settings.gateway
     balancer = None if gateway is None else gateway.access.balancer
     if gateway is None or balancer is None:
@@ -122,7 +119,6 @@ def _requested(host: str, region: str) -> str:
 
 
 def check_reservations(account: ExaminedAccount) -> Iterator[Finding]:
-    """Check state, zone, instance type and size of the capacity reservations."""
     reservations = {name: pool.capacity_reservation for name, pool in account.pools.items() if pool.capacity_reservation is not None}
     for name, named in reservations.items():
         listing = f"aws ec2 describe-capacity-reservations --region {account.region}"
@@ -159,7 +155,6 @@ def _judge_reservation(account: ExaminedAccount, name: str, live: Mapping[str, A
 
 
 def check_keys(account: ExaminedAccount) -> Iterator[Finding]:
-    """Check that the KMS keys of stores can be used."""
     keys = {name: arn for name, store in account.settings.storage.items() if (arn := getattr(store, "kms_key_arn", None))}
     for name, arn in keys.items():
         answer = _exists(account, "kms", "describe_key", KeyId=arn)
@@ -177,7 +172,6 @@ def check_keys(account: ExaminedAccount) -> Iterator[Finding]:
 
 
 def check_images(account: ExaminedAccount) -> Iterator[Finding]:
-    """Check that the AMIs of pools exist."""
     images = {name: pool.ami_id for name, pool in account.pools.items() if pool.ami_id is not None}
     for name, image in images.items():
         answer = _exists(account, "ec2", "describe_images", ImageIds=[image])

@@ -15,7 +15,7 @@ from rehearsal.engine.program.record import record
 
 def declared(kind: str, name: str, body: dict[str, Any], version: str = "v1", **meta: Any) -> Any:
     inputs = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "chat", **meta}, **body}
-    return SimpleNamespace(custom=True, type=f"kubernetes:{version}:{kind}", inputs=inputs, name=name)
+    return SimpleNamespace(custom=True, read=False, type=f"kubernetes:{version}:{kind}", inputs=inputs, name=name)
 
 
 def pod(**spec: Any) -> Any:
