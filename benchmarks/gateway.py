@@ -1,9 +1,8 @@
 """Measures the cost of the gateway's checks: its nginx against the same nginx with a bare `proxy_pass`, in one run, as ratios.
 
-Both stand before the same backend and take turns, so a busy machine hits them alike. Reported are requests a second, the
-processor time of the proxy for each request, the added median latency, what 1,000 keys cost against one, and ways to check
-a key that were weighed against each other.
-Needs nginx and wrk on PATH.
+All proxies forward to the same backend and take turns, so a busy machine slows them alike. Reported are requests a second, the
+processor time of the proxy for each request, the added median latency, the cost of 1,000 keys against one, and other ways to
+check a key (docs/decisions/gateway-keys.md). Needs nginx and wrk on PATH.
 """
 
 from __future__ import annotations
@@ -13,114 +12,65 @@ import hashlib
 import os
 import re
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from benchmarks.ending import ended
+from benchmarks.measuring import Result, at_least, at_most, folder_in_memory, median_ratio, run, unbounded
+from benchmarks.preheat_processes import answers
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
 from tests.ports import free_port
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-ROUNDS = 7
-SECONDS = 2
-CONNECTIONS = 16
-LEAST_THROUGHPUT = 0.85
-MOST_ADDED_MS = 1.0
-MOST_FOR_THOUSAND_KEYS = 1.2
+ROUNDS, SECONDS, CONNECTIONS = 7, 2, 16
+LEAST_THROUGHPUT, MOST_ADDED_MS, MOST_FOR_THOUSAND_KEYS = 0.85, 1.0, 1.2
 _ANSWER = "x" * 200
 _TICK = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass
-class Figures:
-    """Requests a second, median latency in milliseconds, and processor microseconds for each request, round by round."""
-
-    rates: list[float]
-    latencies: list[float]
-    costs: list[float]
-
-    def median(self, which: str) -> float:
-        """The middle of the rounds of `which` series."""
-        return statistics.median(getattr(self, which))
+_NJS = Path("/usr/lib/nginx/modules/ngx_http_js_module.so")
+_HASH = "import c from 'crypto'; export default { of: r => c.createHash('sha256').update(r.headersIn.Authorization || '').digest('hex') };"
+_SUBREQUEST = (
+    "auth_request /auth; location = /auth { internal; proxy_pass http://sidecar; proxy_pass_request_body off; "
+    'proxy_set_header Content-Length ""; proxy_http_version 1.1; proxy_set_header Connection ""; }'
+)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One proxy under load: its address, the header that opens it, and its process."""
+    """One proxy under load: its port and process; and round by round requests a second, median milliseconds, processor us a request."""
 
-    name: str
     port: int
-    key: str
     pid: int
+    rates: list[float] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
 
 
-def _nginx(binary: str, folder: Path, name: str, http: str, head: str = "") -> subprocess.Popen[bytes]:
-    folder = folder / name
+@contextmanager
+def _nginx(binary: str, folder: Path, port: int, locations: str, http: str = "", head: str = "") -> Iterator[int]:
+    """Run an nginx with one server at `port`; yields its process id."""
     folder.mkdir()
     temporary = "".join(f"{kind}_temp_path {folder}/{kind}; " for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     config = folder / "nginx.conf"
     config.write_text(
         f"{head}worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit; pcre_jit on;\n"
-        f"events {{ worker_connections 4096; }}\nhttp {{ access_log /dev/null; map_hash_bucket_size 256; {temporary}\n{http}\n}}\n"
+        f"events {{ worker_connections 4096; }}\nhttp {{ access_log /dev/null; map_hash_bucket_size 256; {temporary}\n"
+        f"{http} server {{ listen 127.0.0.1:{port}; {locations} }}\n}}\n"
     )
     user = "user root; " if os.geteuid() == 0 else ""
-    return subprocess.Popen([binary, "-c", str(config), "-p", str(folder), "-g", f"{user}daemon off;"])
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    process.wait(60)
-
-
-def _answers(port: int) -> bool:
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _await(port: int) -> None:
-    end = time.monotonic() + 120
-    while not _answers(port):
-        if time.monotonic() > end:
-            raise TimeoutError(f"nothing listens on 127.0.0.1:{port}")
-        time.sleep(0.01)
-
-
-def _processor_seconds(pid: int) -> float:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    fields = [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split() for child in children]
-    return sum(int(each[11]) + int(each[12]) for each in fields) / _TICK
-
-
-def _load(subject: Subject, figures: Figures) -> None:
-    before = _processor_seconds(subject.pid)
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "--latency", "-H", f"Authorization: Bearer {subject.key}"]
-    url = f"http://127.0.0.1:{subject.port}/llama/v1/models"
-    said = subprocess.run([*command, url], check=True, capture_output=True, text=True).stdout
-    if "Non-2xx" in said:
-        raise RuntimeError(f"{subject.name} refuses the load: {said}")
-    requests = int(_found(r"(\d+) requests in", said))
-    value, unit = re.findall(r"50%\s+([\d.]+)(us|ms|s)", said)[0]
-    figures.rates.append(float(_found(r"Requests/sec:\s+([\d.]+)", said)))
-    figures.latencies.append(float(value) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[unit])
-    figures.costs.append((_processor_seconds(subject.pid) - before) / requests * 1e6)
-
-
-def _found(pattern: str, text: str) -> str:
-    match = re.search(pattern, text)
-    if match is None:
-        raise RuntimeError(f"wrk said nothing like {pattern}: {text}")
-    return match[1]
+    process = subprocess.Popen([binary, "-c", str(config), "-p", str(folder), "-g", f"{user}daemon off;"])
+    try:
+        end = time.monotonic() + 120
+        while not answers(port):
+            if time.monotonic() > end:
+                raise TimeoutError(f"nothing listens on 127.0.0.1:{port}")
+            time.sleep(0.01)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int) -> Proxy:
@@ -128,7 +78,7 @@ def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int) -> Pro
     home = folder / f"gateway-{consumers}"
     home.mkdir()
     proxy = Proxy(home)
-    # One worker, as the bare proxy has, and no log on disk for either: what is compared is the work for a request.
+    # One worker and no log on disk, as the bare proxy has: only the work for a request is compared.
     object.__setattr__(proxy.layout, "workers", 1)
     object.__setattr__(proxy.layout, "access_log", "/dev/null")
     names = {f"c{number}": consumer(keys=[1]) for number in range(consumers)}
@@ -137,99 +87,87 @@ def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int) -> Pro
     return proxy
 
 
-def _alternatives(binary: str, folder: Path, backend: int, sidecar: int, key: str) -> dict[str, Callable[[int], subprocess.Popen[bytes]]]:
-    """Ways to know a key, in a proxy that does nothing else: none, the key itself in a map, a hash, njs with SHA-256, a sidecar.
+def _alternatives(folder: Path, sidecar: int, key: str) -> dict[str, tuple[str, str, str]]:
+    """Ways to check a key in a proxy that does nothing else: directives of the server, of http, and at the top of the file.
 
-    The sidecar at port `sidecar` says yes to everything over kept connections, so no real one costs less.
+    The sidecar at port `sidecar` accepts everything over persistent connections, so no real one costs less.
     """
-    forward = f"location / {{ proxy_pass http://127.0.0.1:{backend}; }}"
-    known = f'map $http_authorization $who {{ default ""; "Bearer {key}" c0; }}'
-    script = folder / "hash.js"
-    script.write_text(
-        "import c from 'crypto'; export default { of: r => c.createHash('sha256').update(r.headersIn.Authorization || '').digest('hex') };"
-    )
     digest = hashlib.sha256(f"Bearer {key}".encode()).hexdigest()
-    hashed = (
-        f'js_path {folder}/; js_import gateway from hash.js; js_set $digest gateway.of; map $digest $who {{ default ""; {digest} c0; }}'
-    )
-    check = 'if ($who = "") { return 401; }'
-    ways = {"bare proxy_pass": ("", "", ""), "key in a map": ("", known, check)}
     md5 = base64.urlsafe_b64encode(hashlib.md5(f"Bearer {key} salt".encode(), usedforsecurity=False).digest()).rstrip(b"=").decode()
-    linked = f'secure_link "{md5}"; secure_link_md5 "$http_authorization salt"; map $secure_link $who {{ default ""; 1 c0; }}'
-    ways["secure_link hash"] = ("", linked, check)
-    asked = f"upstream sidecar {{ server 127.0.0.1:{sidecar}; keepalive 32; }}"
-    asking = (
-        "auth_request /auth; location = /auth { internal; proxy_pass http://sidecar; proxy_pass_request_body off; "
-        'proxy_set_header Content-Length ""; proxy_http_version 1.1; proxy_set_header Connection ""; }'
-    )
-    ways["auth sidecar"] = ("", asked, asking)
-    module = next((path for path in ("/usr/lib/nginx/modules/ngx_http_js_module.so",) if Path(path).exists()), None)
-    if module is not None:
-        ways["njs with SHA-256"] = (f"load_module {module};\n", hashed, check)
-    return {
-        name: lambda port, parts=parts, name=name: _nginx(
-            binary, folder, name.replace(" ", "-"), f"{parts[1]} server {{ listen 127.0.0.1:{port}; {parts[2]} {forward} }}", parts[0]
-        )
-        for name, parts in ways.items()
+    (folder / "hash.js").write_text(_HASH)
+    linked = f'secure_link "{md5}"; secure_link_md5 "$http_authorization salt";'
+    hashed = f"js_path {folder}/; js_import gateway from hash.js; js_set $digest gateway.of;"
+    known = 'if ($who = "") { return 401; }'
+    ways = {
+        "bare proxy_pass": ("", "", ""),
+        "key in a map": (known, f'map $http_authorization $who {{ default ""; "Bearer {key}" c0; }}', ""),
+        "secure_link hash": (known, f'{linked} map $secure_link $who {{ default ""; 1 c0; }}', ""),
+        "auth sidecar": (_SUBREQUEST, f"upstream sidecar {{ server 127.0.0.1:{sidecar}; keepalive 32; }}", ""),
+        "njs with SHA-256": (known, f'{hashed} map $digest $who {{ default ""; {digest} c0; }}', f"load_module {_NJS};\n"),
     }
+    return {name: way for name, way in ways.items() if not way[2] or _NJS.exists()}
 
 
-def throughput(folder: Path) -> dict[str, Figures]:
-    """Loads every subject in turn, `ROUNDS` times; keyed by what it is."""
+def throughput(folder: Path) -> dict[str, Subject]:
+    """Load every subject in turn, `ROUNDS` times."""
     with ExitStack() as stack:
-        backend = free_port()
+        backend, sidecar = free_port(), free_port()
         proxies = [gateway(stack, folder, backend, count) for count in (1, 1000)]
-        binary = proxies[0].binary
-        serving = _nginx(binary, folder, "backend", f"server {{ listen 127.0.0.1:{backend}; location / {{ return 200 '{_ANSWER}'; }} }}")
-        stack.callback(_stop, serving)
-        _await(backend)
-        sidecar = free_port()
-        answering = _nginx(binary, folder, "sidecar", f"server {{ listen 127.0.0.1:{sidecar}; location / {{ return 204; }} }}")
-        stack.callback(_stop, answering)
-        _await(sidecar)
-        key = proxies[0].key("c0")
-        subjects = []
-        for name, start in _alternatives(binary, folder, backend, sidecar, key).items():
+        binary, key = proxies[0].binary, proxies[0].key("c0")
+        stack.enter_context(_nginx(binary, folder / "backend", backend, f"location / {{ return 200 '{_ANSWER}'; }}"))
+        stack.enter_context(_nginx(binary, folder / "sidecar", sidecar, "location / { return 204; }"))
+        subjects = {}
+        for name, (check, http, head) in _alternatives(folder, sidecar, key).items():
             port = free_port()
-            process = start(port)
-            stack.callback(_stop, process)
-            _await(port)
-            subjects.append(Subject(name, port, key, process.pid))
+            locations = f"{check} location / {{ proxy_pass http://127.0.0.1:{backend}; }}"
+            pid = stack.enter_context(_nginx(binary, folder / name.replace(" ", "-"), port, locations, http, head))
+            subjects[name] = Subject(port, pid)
         for proxy, name in zip(proxies, ("gateway, 1 key", "gateway, 1,000 keys"), strict=True):
-            subjects.append(Subject(name, proxy.port, key, proxy.pid))
-        made = {subject.name: Figures([], [], []) for subject in subjects}
+            subjects[name] = Subject(proxy.port, proxy.pid)
         for _ in range(ROUNDS):
-            for subject in subjects:
-                _load(subject, made[subject.name])
-    return made
+            for name, subject in subjects.items():
+                _load(name, subject, key)
+    return subjects
 
 
-def main() -> int:
-    """Prints the figures; 1 when a goal is missed, 0 otherwise, and also when nginx or wrk is missing."""
+def _load(name: str, subject: Subject, key: str) -> None:
+    before = _processor_seconds(subject.pid)
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "--latency", "-H", f"Authorization: Bearer {key}"]
+    url = f"http://127.0.0.1:{subject.port}/llama/v1/models"
+    output = subprocess.run([*command, url], check=True, capture_output=True, text=True).stdout
+    match = re.search(r"50%\s+([\d.]+)(us|ms|s)(?s:.*)\s(\d+) requests in(?s:.*)Requests/sec:\s+([\d.]+)", output)
+    if match is None or "Non-2xx" in output:
+        raise RuntimeError(f"{name} denies the load: {output}")
+    latency, unit, requests, rate = match.groups()
+    subject.rates.append(float(rate))
+    subject.latencies.append(float(latency) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[unit])
+    subject.costs.append((_processor_seconds(subject.pid) - before) / int(requests) * 1e6)
+
+
+def _processor_seconds(pid: int) -> float:
+    """Processor time of the workers of an nginx."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    fields = [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split() for child in children]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / _TICK
+
+
+def figures() -> Iterator[Result]:
+    """The figures of every subject, and those of the gateway that have bounds; none without nginx and wrk."""
     if shutil.which("wrk") is None or shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None:
-        print("gateway: skipped, needs nginx and wrk on PATH (apt-get install nginx-light wrk)")
-        return 0
-    with tempfile.TemporaryDirectory() as name:
-        made = throughput(Path(name))
-    bare, ours, many = made["bare proxy_pass"], made["gateway, 1 key"], made["gateway, 1,000 keys"]
-    for subject, figures in made.items():
-        share = statistics.median(one / other for one, other in zip(figures.rates, bare.rates, strict=True))
-        print(
-            f"{subject:>20}: {figures.median('rates'):8.0f} requests/s ({share:.2f} of bare), p50 {figures.median('latencies'):.2f} ms, "
-            f"{figures.median('costs'):.0f} us of processor a request"
-        )
-    share = statistics.median(one / other for one, other in zip(ours.rates, bare.rates, strict=True))
-    added = ours.median("latencies") - bare.median("latencies")
-    growth = statistics.median(one / other for one, other in zip(many.costs, ours.costs, strict=True))
-    goals = {
-        f"keeps {share:.2f} of the bare throughput (at least {LEAST_THROUGHPUT})": share >= LEAST_THROUGHPUT,
-        f"adds {added:.2f} ms at the median (at most {MOST_ADDED_MS})": added <= MOST_ADDED_MS,
-        f"1,000 keys cost {growth:.2f} of one (at most {MOST_FOR_THOUSAND_KEYS})": growth <= MOST_FOR_THOUSAND_KEYS,
-    }
-    for goal, met in goals.items():
-        print(f"{'ok    ' if met else 'MISSED'} gateway {goal}")
-    return 0 if all(goals.values()) else 1
+        yield unbounded("gateway", "skipped, needs nginx and wrk on PATH (apt-get install nginx-light wrk)")
+        return
+    with folder_in_memory() as name:
+        subjects = throughput(Path(name))
+    bare, ours, many = subjects["bare proxy_pass"], subjects["gateway, 1 key"], subjects["gateway, 1,000 keys"]
+    for label, each in subjects.items():
+        rate, latency, cost = map(statistics.median, (each.rates, each.latencies, each.costs))
+        share = median_ratio(each.rates, bare.rates)
+        yield unbounded(label, f"{rate:.0f} requests/s ({share:.2f} of bare), p50 {latency:.2f} ms, {cost:.0f} us of processor a request")
+    yield at_least("throughput relative to bare", median_ratio(ours.rates, bare.rates), LEAST_THROUGHPUT)
+    added = statistics.median(ours.latencies) - statistics.median(bare.latencies)
+    yield at_most("median latency added", added, MOST_ADDED_MS, " ms")
+    yield at_most("processor time with 1,000 keys relative to one", median_ratio(many.costs, ours.costs), MOST_FOR_THOUSAND_KEYS)
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main, "benchmarks.gateway"))
+    run(figures, "benchmarks.gateway")

@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 
-from benchmarks.policy_corpus import ALARMS_BUDGET, CAUGHT_BUDGET, alarms, caught, verdicts
-from tests.policies.corpus import bases, cases, clean, mandatory, sources, uncaught
+from tests.policies.corpus import Verdict, bases, cases, clean, judge, mandatory, sources, uncaught
 
-judged = cache(verdicts)
+CAUGHT_BUDGET, ALARMS_BUDGET = 0.95, 0.01
+
+
+@cache
+def judged() -> list[Verdict]:
+    return [judge(each) for each in cases()]
+
+
+def caught() -> float:
+    """The share of faults that were caught."""
+    faults = [each.right for each in judged() if each.case.fault]
+    return faults.count(True) / len(faults)
+
+
+def alarms() -> float:
+    """The share of legitimate resources, near misses and clean ones, that were blocked."""
+    fine = [each.right for each in judged() if not each.case.fault] + [not mandatory(clean(name)) for name in bases()]
+    return fine.count(False) / len(fine)
 
 
 def test_the_corpus_is_large_and_every_case_has_a_source():
@@ -31,7 +47,7 @@ def _inputs(stack):
 
 def test_the_pack_catches_all_but_what_is_listed_with_its_reason():
     assert {each.case.title for each in judged() if each.case.fault and not each.right} == set(uncaught())
-    assert caught(judged()) >= CAUGHT_BUDGET
+    assert caught() >= CAUGHT_BUDGET
 
 
 def test_the_pack_refuses_nothing_legitimate():
@@ -39,4 +55,4 @@ def test_the_pack_refuses_nothing_legitimate():
         (each.case.title, [told.message for told in each.outcomes]) for each in judged() if not each.case.fault and not each.right
     ] == []
     assert {name: told for name in bases() if (told := [each.message for each in mandatory(clean(name))])} == {}
-    assert alarms(judged()) <= ALARMS_BUDGET
+    assert alarms() <= ALARMS_BUDGET

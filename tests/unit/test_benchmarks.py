@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Starts a process as benchmarks start their servers, and stops it where the block ends.
 ENDLESS = """
 import subprocess, sys
-from benchmarks.ending import ended
+from benchmarks.measuring import ended
 
 def main():
     with subprocess.Popen(["sleep", "1000"]) as server:
@@ -30,9 +30,9 @@ sys.exit(ended(main, "endless"))
 ALL = """
 import sys
 from benchmarks import __main__ as runner
-from benchmarks.ending import ended
+from benchmarks.measuring import ended
 
-runner.BENCHMARKS = (("endless",), ("never",))
+runner.BENCHMARKS = ("endless", "never")
 sys.exit(ended(runner.main, "benchmarks"))
 """
 

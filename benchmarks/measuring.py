@@ -1,0 +1,104 @@
+"""Times, ratios and bounds that benchmarks share, and their end: one line per figure, and one line after Ctrl-C.
+
+Bounds are on ratios or on processor time where they can be, because a busy machine changes times on the clock.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import FrameType
+
+ROOT = Path(__file__).resolve().parent.parent
+INTERRUPTED = 130
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+
+Result = tuple[str, str, str, bool]
+"""A figure: its name, its value and its bound as text, and whether the value is within the bound."""
+
+
+def run(figures: Callable[[], Iterable[Result]], name: str) -> None:
+    """Print each of `figures`, and exit with 1 if one misses its bound, with 130 after an interrupt. `name` is the benchmark's."""
+    sys.exit(ended(lambda: _report(figures()), name))
+
+
+def _report(results: Iterable[Result]) -> int:
+    missed = 0
+    for name, value, bound, met in results:
+        print(f"  {'ok    ' if met else 'MISSED'} {name}: {value} ({bound})", flush=True)
+        missed += not met
+    return 1 if missed else 0
+
+
+def at_most(name: str, value: float, bound: float, unit: str = "") -> Result:
+    """The figure `value`, which `bound` limits."""
+    return name, f"{value:.2f}{unit}", f"at most {bound:g}{unit}", value <= bound
+
+
+def at_least(name: str, value: float, bound: float, unit: str = "") -> Result:
+    """The figure `value`, which must reach `bound`."""
+    return name, f"{value:.2f}{unit}", f"at least {bound:g}{unit}", value >= bound
+
+
+def unbounded(name: str, value: str) -> Result:
+    """A figure for comparison."""
+    return name, value, "no bound", True
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds of `work` on the clock."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def cost(work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of `work` on the clock, and processor seconds of the processes that it started and awaited."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = timed(work)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def median_cost(command: Sequence[str], runs: int = 5) -> tuple[float, float]:
+    """The medians of `cost` of `command` over `runs` runs after one to warm up."""
+    environment = {**os.environ, "PULUMI_CONFIG_PASSPHRASE": "inferplan-example"}
+    costs = [cost(lambda: subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)) for _ in range(runs + 1)]
+    seconds, processor = zip(*costs[1:], strict=True)
+    return statistics.median(seconds), statistics.median(processor)
+
+
+def median_ratio(ones: Iterable[float], others: Iterable[float]) -> float:
+    """The median of the ratios of pairs, which were measured in turns."""
+    return statistics.median(one / other for one, other in zip(ones, others, strict=True))
+
+
+def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
+    """A temporary directory in memory where the machine has one: a disk would only measure itself."""
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)  # noqa: S108 - a new directory
+
+
+def ended(main: Callable[[], int], name: str) -> int:
+    """The exit code of `main`; after Ctrl-C or SIGTERM 130, once `main` has unwound and so stopped what it started."""
+    for number in _INTERRUPTS:
+        signal.signal(number, _interrupt)
+    try:
+        return main()
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted; what it had started is stopped", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    # A second Ctrl-C must not interrupt the stopping.
+    for number in _INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
