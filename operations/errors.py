@@ -22,14 +22,14 @@ class UnsettledError(OperationError):
 
 
 @cache
-def remedies() -> dict[str, Any]:
-    """The tables of `remedies.toml`."""
-    return tomllib.loads(Path(__file__).with_name("remedies.toml").read_text(encoding="utf-8"))
+def table(name: str) -> dict[str, Any]:
+    """The contents of the file `name`.toml, a path below this folder."""
+    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def remedy_for(table: str, message: str) -> dict[str, str]:
-    """The first row of `table` whose `match` is in `message`; empty if there is none."""
-    return next((row for row in remedies()[table] if re.search(row["match"], message)), {})
+def remedy_for(program: str, message: str) -> dict[str, str]:
+    """The first row of `remedies.toml` for `program` whose `match` is in `message`; empty if there is none."""
+    return next((row for row in table("remedies")[program] if re.search(row["match"], message)), {})
 
 
 def one_line(text: object) -> str:

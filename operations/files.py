@@ -1,12 +1,14 @@
-"""Writes the files that a command was asked for. It creates no folder: a mistyped one must not go unnoticed."""
+"""Reads and writes files: records of child processes, and what a command was asked to write. It creates no folder: a mistyped one must not go unnoticed."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from operations.errors import OperationError, RequestError
 from operations.project import short_path
@@ -65,3 +67,11 @@ def _into_place(written: Path, path: Path) -> None:
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
         written.rename(path)
+
+
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects in the lines of `path`, none if there is no such file. A process that was killed may have cut the last line."""
+    with suppress(FileNotFoundError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError):
+                yield json.loads(line)

@@ -124,13 +124,10 @@ def preheats(
         for name, wanted in rounds.items():
             job = newest(by_name[name]) if name in by_name else None
             mine = [] if job is None else pods_of(job, pods)
-            state, detail = _absent(served=model in served) if job is None else job_state(job, mine, last_line)
+            absent = ("collected", "its Job is gone; servers look for READY themselves") if model in served else (_ABSENT, "")
+            state, detail = absent if job is None else job_state(job, mine, last_line)
             number = wanted if job is None else _round(job, wanted)
             yield PreheatRow(name=name, share=spec.preheat.into, round=number, state=state, detail=detail)
-
-
-def _absent(*, served: bool) -> tuple[PreheatState, str]:
-    return ("collected", "its Job is gone; servers look for READY themselves") if served else ("not applied yet", "")
 
 
 def job_state(

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, Protocol
+from typing import Any
 
 from operations.errors import OperationError, RequestError, UnsettledError, one_line, remedy_for
 from operations.workspace import Workspace
@@ -129,12 +129,6 @@ class ContainerLog:
     problem: str = ""
 
 
-class LogReader(Protocol):
-    def get(self, path: str) -> Any: ...
-
-    def log(self, namespace: str, pod: str, container: str, lines: int) -> str: ...
-
-
 def read_logs(workspace: Workspace, model: str, *, context: str | None, lines: int) -> list[ContainerLog]:
     """Return the last `lines` of each container of `model`, of its preheat and of its engine build, by pod.
 
@@ -146,15 +140,10 @@ def read_logs(workspace: Workspace, model: str, *, context: str | None, lines: i
         raise RequestError(unknown("model", model, settings.models, owner=workspace.stack))
     command = f"inferplan logs {model} --stack {workspace.typed}"
     cluster = real_cluster(workspace, context, otherwise=f"{model} has no logs there", command=command)
-    return logs_of(cluster, settings.namespace, model, lines)
-
-
-def logs_of(cluster: LogReader, namespace: str, model: str, lines: int) -> list[ContainerLog]:
-    """Return the logs of the pods of `model` in `namespace`, init containers first. Raises OperationError if there is no pod."""
+    namespace = settings.namespace
     pods = cluster.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app.kubernetes.io%2Finstance%3D{model}")["items"]
     if not pods:
-        remedy = "inferplan status shows what is missing."
-        raise UnsettledError(f"{model} has no pod in namespace {namespace}. {remedy}")
+        raise UnsettledError(f"{model} has no pod in namespace {namespace}. inferplan status shows what is missing.")
     logs = []
     for pod in sorted(pods, key=lambda each: each["metadata"]["name"]):
         name, spec = pod["metadata"]["name"], pod["spec"]

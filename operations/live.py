@@ -26,9 +26,10 @@ class ObjectKey:
     def group(self) -> str:
         return self.api_version.rpartition("/")[0]
 
-    def same_object(self, other: ObjectKey) -> bool:
-        mine, theirs = ((each.group, each.kind, each.namespace, each.name) for each in (self, other))
-        return mine == theirs
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """The key without the API version, of which one object has several."""
+        return self.group, self.kind, self.namespace, self.name
 
 
 @dataclass
@@ -66,9 +67,6 @@ class LiveCluster:
             items = self.get(path).get("items", [])
             self._lists[path] = {(each["metadata"].get("namespace", ""), each["metadata"]["name"]): each for each in items}
         return self._lists[path]
-
-    def namespaced(self, api_version: str, kind: str) -> bool:
-        return self._kinds_of(api_version).get(kind, ("", False))[1]
 
     def forget(self) -> None:
         """List everything again when it is asked for next."""

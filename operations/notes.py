@@ -114,7 +114,9 @@ def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
         return
     store: RemoteStore = S3Store(spec).objects if isinstance(spec, S3StoreSpec) else WebSource(spec).files
     if limited(store):
-        if needs_sts(store) and not _has_pod_identity(store, settings):
+        # EKS Pod Identity needs no call of AWS STS.
+        amazon = isinstance(store, ObjectStore) and store.endpoint is None
+        if needs_sts(store) and not (amazon and settings.cluster.assigns_pod_identities):
             yield f"{key}: its readers {_OPEN} 443, where AWS STS gives them credentials. To limit them, name a Secret in {key}.credentials."
     elif isinstance(store, ObjectStore) and store.endpoint is None:
         yield (
@@ -130,9 +132,3 @@ def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
             f"{key}: its readers {_OPEN} {ports}, because a NetworkPolicy cannot match the host name {host}. "
             f"To limit them, set {key}.networks to the networks of its servers.{service}"
         )
-
-
-def _has_pod_identity(store: RemoteStore, settings: StackSettings) -> bool:
-    """True if this stack gives the readers of `store` a role by EKS Pod Identity, which needs no call of AWS STS."""
-    amazon = isinstance(store, ObjectStore) and store.endpoint is None
-    return amazon and settings.cluster.assigns_pod_identities

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from operations.errors import RequestError
+from operations.errors import RequestError, table
 from policies.engine.evaluate import Outcome
 from policies.engine.fields import UNKNOWN as UNREADABLE
 from policies.engine.registry import all_rules
@@ -21,35 +21,8 @@ from stackfile.reader import StackFile, read_stack, stack_path
 
 MOST_DRAFTS = 10
 # The section of the stack file that declares each folder of components.
-_SECTIONS = {
-    "serving": "models",
-    "preheat": "models",
-    "storage": "storage",
-    "nodes": "nodePools",
-    "queue": "queues",
-    "gateway": "gateway",
-    "namespace": "namespace",
-    "cluster": "cluster",
-    "monitoring": "monitoring",
-    "benchmark": "benchmark",
-}
-# The key to change below the section or its entry, by rule.
-_KEYS = {
-    "network-require-tls": ("tls",),
-    "network-require-ingress-host": ("host",),
-    "network-require-route-timeout": ("timeoutSeconds",),
-    "image-disallow-latest": ("image",),
-    "image-require-digest": ("image",),
-    "image-restrict-registries": ("image",),
-    "model-require-vllm-floor": ("image",),
-    "model-require-triton-floor": ("image",),
-    "model-require-revision": ("weights", "revision"),
-    "model-disallow-trust-remote-code": ("trustRemoteCode",),
-    "pod-disallow-literal-secrets": ("env",),
-    "stack-require-matching-pool": ("pool",),
-    "stack-require-pool-capacity": ("replicas",),
-    "stack-require-room-for-rollout": ("rollout",),
-    "stack-require-startup-budget-for-model": ("weights", "size"),
+_SECTIONS = {"serving": "models", "preheat": "models", "nodes": "nodePools", "queue": "queues"} | {
+    name: name for name in ("storage", "gateway", "namespace", "cluster", "monitoring", "benchmark")
 }
 
 
@@ -91,17 +64,10 @@ def stack_of(recording: Recording) -> Stack:
         recording.stack,
         (
             Resource(
-                type=each.type,
-                urn=each.urn,
-                name=each.name,
                 inputs=_plain(each.inputs),
-                parent=each.parent,
-                dependencies=each.dependencies,
-                property_dependencies=each.property_dependencies,
-                provider=each.provider,
-                protect=each.options.protect,
-                retain_on_delete=each.options.retain_on_delete,
-                ignore_changes=each.options.ignore_changes,
+                **{name: getattr(each, name) for name in ("type", "urn", "name", "parent", "provider")},
+                **{name: getattr(each, name) for name in ("dependencies", "property_dependencies")},
+                **{name: getattr(each.options, name) for name in ("protect", "retain_on_delete", "ignore_changes")},
             )
             for each in recording
             if not each.read
@@ -129,7 +95,7 @@ def _places(recording: Recording, file: StackFile, outcomes: Iterable[Outcome]) 
         path = _key_path(by_urn, by_urn.get(outcome.urn), file)
         if not path:
             continue
-        path = (*path, *_KEYS.get(outcome.rule.id, ()))
+        path = (*path, *table("stack_fields")["rules"].get(outcome.rule.id, ()))
         place = file.locate(path)
         line = f":{place.line}" if place else ""
         places[outcome.rule.id, outcome.urn] = f"{file.shown_path}{line}: {'.'.join(path)}"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from operations.errors import OperationError, one_line, remedies
+from operations.errors import OperationError, one_line, table
 from operations.kubectl import Kubectl
 from operations.live import LiveCluster, ObjectKey
 
@@ -65,7 +65,7 @@ def missing_operators(objects: Iterable[ObjectKey], live: LiveCluster) -> list[M
     operators = []
     for api_version, kinds in sorted(missing.items()):
         group = api_version.rpartition("/")[0]
-        operator = remedies()["operators"].get(group, {"name": f"the operator of {group or 'the core API'}", "install": ""})
+        operator = table("remedies")["operators"].get(group, {"name": f"the operator of {group or 'the core API'}", "install": ""})
         operators.append(MissingOperator(api_version=api_version, kinds=tuple(sorted(kinds)), **operator))
     return operators
 

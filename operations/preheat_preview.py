@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kube.names import INSTANCE_LABEL
 from operations.errors import RequestError
+from operations.live import label
 from stackfile.errors import unknown
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def planned(workspace: Workspace, model: str, number: int | None) -> list[Planne
         models[model]["preheat"]["round"] = number
         program_input["config"] = {**program_input["config"], "inferplan:models": json.dumps(models)}
     recording = record(workspace.program, **program_input)
-    jobs = {_instance(each.inputs): each.inputs for each in recording.of_type(_JOB)}
+    jobs = {label(each.inputs, INSTANCE_LABEL): each.inputs for each in recording.of_type(_JOB)}
     files = ({model: spec.stored_files} if spec.stored_files else {}) | {
         artifact_job(model, name): each for name, each in spec.artifacts.items()
     }
@@ -139,10 +140,6 @@ def _planned(workspace: Workspace, spec: ModelSpec, weights: WeightsSpec, name: 
         ca=getattr(workspace.settings.storage[weights.store], "ca_bundle", None),
         namespace=workspace.settings.namespace,
     )
-
-
-def _instance(job: dict[str, Any]) -> str:
-    return job["metadata"]["labels"][INSTANCE_LABEL]
 
 
 def list_in_environment(request: Request, variables: Mapping[str, str], ca: Path | None) -> Listing:

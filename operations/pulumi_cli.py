@@ -5,17 +5,17 @@ Tracebacks of the program are not shown: other events have the cause.
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from operations.errors import OperationError, remedy_for
+from operations.files import read_records
 from operations.project import child_environment, project_root
 from operations.workspace import Workspace
 from rehearsal.cluster import Cluster
@@ -67,7 +67,7 @@ def run(arguments: list[str], environment: Mapping[str, str], *, output: int | N
             raise KeyboardInterrupt
         if code:
             command = {"destroy": "down"}.get(verb, verb)
-            raise OperationError(explain(failures_of(_events(log)), verb=command, stack=stack))
+            raise OperationError(explain(failures_of(read_records(log)), verb=command, stack=stack))
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
@@ -82,14 +82,6 @@ def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
             return process.wait(), interrupted
         except KeyboardInterrupt:
             interrupted = True
-
-
-def _events(log: Path) -> Iterator[dict[str, Any]]:
-    with suppress(FileNotFoundError):
-        for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-            # The last line of an engine that was killed may be cut.
-            with suppress(ValueError):
-                yield json.loads(line)
 
 
 _COLOUR = re.compile(r"<\{%[^%]*%\}>|\x1b\[[0-9;]*m")
@@ -141,9 +133,5 @@ def explain(failures: list[Failure], *, verb: str, stack: str) -> str:
     because = f", because {row['cause']}" if row else ""
     otherwise = "correct what the engine's text below names, then run: inferplan {verb} {stack}"
     remedy = row.get("remedy", otherwise).format(verb=verb, stack=stack)
-    quoted = "".join(f"\n\n  {each.name or 'engine'}:\n{_indented(each.text)}" for each in failures)
+    quoted = "".join(f"\n\n  {each.name or 'engine'}:\n{indent(each.text, '    ')}" for each in failures)
     return f"{verb} of {stack}: {subject}{others}{because}. What succeeded stays. Next: {remedy}.{quoted}"
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())

@@ -6,7 +6,6 @@ Each revision runs its own code from its own checkout. The working tree and othe
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from operations.files import read_records
 from operations.project import child_environment, project_root, stack_file
 from operations.revisions import check_out, commit_of, remove
 from review.findings import Findings, findings_of
@@ -62,7 +62,7 @@ def _run(checkout: Path, stack: str, timeout: int) -> tuple[int | None, list[dic
             code = None
         finally:
             _stop(process)
-    records = _records(diary)
+    records = list(read_records(diary))
     if code and not any(each["kind"] in ("refused", "failed") for each in records):
         message = " / ".join(log.read_text(errors="replace").strip().splitlines()[-4:]) or f"it ended with code {code}"
         records.append({"at": 0.0, "kind": "refused", "message": message})
@@ -76,15 +76,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             process.send_signal(ending)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(20)
-
-
-def _records(diary: Path) -> list[dict[str, Any]]:
-    records = []
-    for line in diary.read_text(encoding="utf-8", errors="replace").splitlines() if diary.exists() else ():
-        # The last line of a run that was killed may be cut.
-        with contextlib.suppress(ValueError):
-            records.append(json.loads(line))
-    return records
 
 
 @contextlib.contextmanager

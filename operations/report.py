@@ -130,12 +130,8 @@ def completed(previews: Sequence[Preview], expected: Mapping[str, str], rehearse
         doubled = f"it has {len(several)} previews; expected one" if len(several) > 1 else ""
         complete += [replace(each, incomplete=doubled or each.incomplete) for each in several]
     complete += [_absent(name, _MISSING[why]) for name, why in expected.items() if why == "deleted" or name not in by_stack]
-    stacks = set(rehearsed)
-    return [replace(each, notes=(*each.notes, _NOT_REHEARSED)) if _lacks_rehearsal(each, expected, stacks) else each for each in complete]
-
-
-def _lacks_rehearsal(preview: Preview, expected: Mapping[str, str], rehearsed: set[str]) -> bool:
-    return expected.get(preview.stack) == "changed" and preview.stack not in rehearsed
+    lacking = {name for name, why in expected.items() if why == "changed"} - set(rehearsed)
+    return [replace(each, notes=(*each.notes, _NOT_REHEARSED)) if each.stack in lacking else each for each in complete]
 
 
 def _absent(stack: str, why: str) -> Preview:

@@ -91,7 +91,10 @@ def read_state(settings: StackSettings, contract: Contract, get: Get, last_line:
     return StackState(
         pools=tuple(_pools(settings, nodes, pods)),
         models=tuple(models(settings, contract, deployments, pods, files, messages)),
-        stores=tuple(_stores(settings, claims)),
+        stores=tuple(
+            StoreRow(name=name, kind=spec.kind, place=spec.location, state=_store_state(name, spec, claims))
+            for name, spec in settings.storage.items()
+        ),
         consumers=tuple(consumers(settings)),
         preheats=files,
         queues=tuple(queue_rows(settings, get)),
@@ -135,11 +138,6 @@ def _claimed(pods: list[Any]) -> Mapping[str, Mapping[str | None, int]]:
                 if "/" in resource:
                     claimed[pod["spec"].get("nodeName", "")][resource] += int(amount)
     return claimed
-
-
-def _stores(settings: StackSettings, claims: list[Any]) -> Iterable[StoreRow]:
-    for name, spec in settings.storage.items():
-        yield StoreRow(name=name, kind=spec.kind, place=spec.location, state=_store_state(name, spec, claims))
 
 
 def _store_state(name: str, spec: StoreSpec, claims: list[Any]) -> str:

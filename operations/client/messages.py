@@ -46,13 +46,19 @@ def request_of(target: Target, prompt: str, max_tokens: int) -> Request:
 def text_of(target: Target, lines: Iterable[str]) -> Iterator[str]:
     """The pieces of text in the lines of an answer, as they arrive. Raises AnswerError if the server reports a failure in it."""
     if target.kind == "openai":
-        yield from _openai(_events(lines))
+        for event in _events(lines):
+            contents = (choice.get("delta", {}).get("content") for choice in event.get("choices", []))
+            yield from filter(None, contents)
     elif target.kind == "triton-generate" and target.text is not None:
-        yield from _generated(_events(lines), target.text.output)
+        for event in _events(lines):
+            piece = event.get(target.text.output, "")
+            yield from piece if isinstance(piece, list) else [piece]
     elif target.kind == "kserve-v2-http" and target.text is not None:
-        yield from _inferred("".join(lines), target.text.output)
+        for tensor in json.loads("".join(lines)).get("outputs", []):
+            if tensor["name"] == target.text.output:
+                yield from map(str, tensor["data"])
     else:
-        yield from _plain(lines)
+        yield from (f"{line}\n" for line in lines)
 
 
 def error_text(body: str) -> str:
@@ -100,27 +106,3 @@ def _events(lines: Iterable[str]) -> Iterator[Any]:
         if isinstance(event, dict) and event.get("error"):
             raise AnswerError(error_text(data))
         yield event
-
-
-def _openai(events: Iterable[Any]) -> Iterator[str]:
-    for event in events:
-        for choice in event.get("choices", []):
-            if piece := choice.get("delta", {}).get("content"):
-                yield piece
-
-
-def _generated(events: Iterable[Any], output: str) -> Iterator[str]:
-    for event in events:
-        piece = event.get(output, "")
-        yield from piece if isinstance(piece, list) else [piece]
-
-
-def _inferred(body: str, output: str) -> Iterator[str]:
-    for tensor in json.loads(body).get("outputs", []):
-        if tensor["name"] == output:
-            yield from map(str, tensor["data"])
-
-
-def _plain(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield f"{line}\n"

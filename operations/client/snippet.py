@@ -48,16 +48,9 @@ def snippet(target: Target, language: str, prompt: str, *, max_tokens: int) -> s
         return _template(name).render(target=target, request=request, prompt=prompt, max_tokens=max_tokens, variable=KEY_VARIABLE)
     if problem := _problem(target, name, language):
         raise RequestError(problem)
-    sample = samples(target, prompt, max_tokens)
-    return _template(name).render(
-        target=target,
-        inputs=sample.inputs,
-        outputs=sample.outputs,
-        optional=", ".join(f"{each.name} ({each.datatype} {list(each.shape)})" for each in sample.optional),
-        url=f"{target.url}/models/{target.name}/infer",
-        few=_FEW,
-        variable=KEY_VARIABLE,
-    )
+    samples = _samples(target, prompt, max_tokens)
+    url = f"{target.url}/models/{target.name}/infer"
+    return _template(name).render(target=target, url=url, few=_FEW, variable=KEY_VARIABLE, **samples)
 
 
 def _problem(target: Target, template: str, language: str) -> str:
@@ -137,28 +130,19 @@ class Sample:
         return repr(self.value.encode() if isinstance(self.value, str) else self.value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Samples:
-    """The inputs and outputs of one call; it leaves `optional` inputs out."""
-
-    inputs: tuple[Sample, ...]
-    optional: tuple[Tensor, ...]
-    outputs: tuple[Sample, ...]
-
-
-def samples(target: Target, prompt: str, max_tokens: int) -> Samples:
-    """The samples for the tensors of `target`: each required input, and the limit of a text model."""
+def _samples(target: Target, prompt: str, max_tokens: int) -> dict[str, Any]:
+    """Samples of each required input, of the limit of a text model and of the outputs, and the optional inputs as text."""
     tensors = target.tensors
     if tensors is None:
         raise TypeError(f"{target.model}: {target.kind} has no tensors")
     limit = None if target.text is None else target.text.tokens
     # Triton takes no request without inputs.
     needed = [each for each in tensors.inputs if not each.optional or each.name == limit] or list(tensors.inputs)
-    return Samples(
-        inputs=tuple(_sample(each, prompt, max_tokens if each.name == limit else None) for each in needed),
-        optional=tuple(each for each in tensors.inputs if each not in needed),
-        outputs=tuple(_sample(each, prompt, None) for each in tensors.outputs),
-    )
+    return {
+        "inputs": [_sample(each, prompt, max_tokens if each.name == limit else None) for each in needed],
+        "outputs": [_sample(each, prompt, None) for each in tensors.outputs],
+        "optional": ", ".join(f"{each.name} ({each.datatype} {list(each.shape)})" for each in tensors.inputs if each not in needed),
+    }
 
 
 def _sample(tensor: Tensor, prompt: str, limit: int | None) -> Sample:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 from operations.doctor.findings import DeniedError
-from operations.errors import OperationError
+from operations.errors import OperationError, table
 from operations.live import Get, LiveCluster, ObjectKey
 from operations.recovery.declared import registered_objects
 from rehearsal.engine.wire.recording import Recording
@@ -20,11 +18,6 @@ from stackfile.stack import StackSettings
 
 # `nodes is forbidden: User "anna" cannot list resource "nodes" in API group "" at the cluster scope`
 _FORBIDDEN = re.compile(r'User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')
-
-
-@cache
-def _remedies() -> dict[str, dict[str, str]]:
-    return tomllib.loads(Path(__file__).with_name("remedies.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +53,7 @@ class ExaminedCluster:
 
     def remedy(self, section: str, name: str) -> str:
         """The command of `remedies.toml` for `name`, "" if the table has none."""
-        return _remedies()[section].get(name, "").replace("CONTEXT", self.context)
+        return table("doctor/remedies")[section].get(name, "").replace("CONTEXT", self.context)
 
     @cached_property
     def declared(self) -> Mapping[ObjectKey, Mapping[str, Any]]:

@@ -49,7 +49,12 @@ CLUSTER_CHECKS: Final[dict[str, Check[ExaminedCluster]]] = {
 def examine(workspace: Workspace, context: str | None = None) -> list[Finding]:
     """Return what the cloud and the cluster lack for the stack of `workspace`. `context` is one of the user's kubeconfig. Changes nothing."""
     recording = workspace.record()
-    return [*_account(workspace, recording), *_cluster(workspace, recording, context or workspace.context)]
+    account: list[Finding] = []
+    if workspace.settings.cluster.cloud is not None:
+        from operations.doctor.aws.checks import examine_account
+
+        account = examine_account(workspace, recording)
+    return [*account, *_cluster(workspace, recording, context or workspace.context)]
 
 
 @contextmanager
@@ -79,14 +84,6 @@ def policy(workspace: Workspace) -> str:
     if document is None:
         raise RequestError(f"--policy: {workspace.typed} calls no cloud, so it needs no policy. Leave the option out")
     return document
-
-
-def _account(workspace: Workspace, recording: Recording) -> list[Finding]:
-    if workspace.settings.cluster.cloud is None:
-        return []
-    from operations.doctor.aws.checks import examine_account
-
-    return examine_account(workspace, recording)
 
 
 def _without_context(workspace: Workspace) -> Finding:

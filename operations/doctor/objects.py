@@ -13,7 +13,7 @@ from operations.doctor.cluster import ExaminedCluster
 from operations.doctor.findings import Finding, error, ok, unknown, warning
 from operations.live import ObjectKey, annotation
 from operations.preflight import lacking_rights, missing_operators
-from operations.required_secrets import RequiredSecret, required_secrets
+from operations.required_secrets import required_secrets
 
 _NETWORKING, _STORAGE = "networking.k8s.io/v1", "storage.k8s.io/v1"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -139,7 +139,10 @@ def check_secrets(cluster: ExaminedCluster) -> Iterator[Finding]:
         if secret is None:
             report = error if exists else warning
             later = "" if exists else "; the namespace does not exist yet, and the stack creates it"
-            yield report(f"{each.readers[0]} reads Secret {each.name}, which does not exist{later}", _creation(cluster, each))
+            yield report(
+                f"{each.readers[0]} reads Secret {each.name}, which does not exist{later}",
+                each.command.replace("kubectl", cluster.kubectl, 1),
+            )
         elif lacking:
             # A patch keeps the other keys, and changes nothing if a file is missing.
             sources = "".join(f" --from-file={key}=FILE" for key in lacking)
@@ -152,10 +155,6 @@ def check_secrets(cluster: ExaminedCluster) -> Iterator[Finding]:
             yield ok(f"Secret {each.name} exists" + (f" with {', '.join(each.keys)}" if each.keys else ""))
     if not required:
         yield ok("the stack reads no Secret that you have to create")
-
-
-def _creation(cluster: ExaminedCluster, secret: RequiredSecret) -> str:
-    return secret.command.replace("kubectl", cluster.kubectl, 1)
 
 
 def check_rights(cluster: ExaminedCluster) -> Iterator[Finding]:

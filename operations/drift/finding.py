@@ -5,41 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from kube.field_owners import Owner, manager_of
 from kube.managed_fields import Writer
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from kube.paths import MISSING, Path, covers, parse, text_of
 from operations.drift.visible import shown, visible
+from operations.errors import table
 from operations.live import ObjectKey
 
 Action = Literal["create", "reset", "apply", "contest", "leave", "remove"]
 """The effect of `inferplan up` on a difference; `apply` brings a change of the stack file, `contest` is undone by a scaler, `remove`
 drops what kubectl added, because the update changes the same object."""
-
-_SETTINGS: Final = {
-    "model": (
-        ("spec.replicas", "replicas"),
-        ("spec.template.spec.containers[0].image", "image"),
-        ("spec.template.spec.containers[0].env", "env"),
-        ("spec.template.spec.containers[0].resources", "resources"),
-        ("spec.template.spec.tolerations", "tolerations"),
-        ("spec.template.spec.priorityClassName", "priorityClassName"),
-        ("spec.template.spec.volumes", "volumes"),
-        ("spec.template.metadata.labels", "labels"),
-        ("spec.template.metadata.annotations", "annotations"),
-    ),
-    "gateway": (
-        ("spec.replicas", "replicas"),
-        ("spec.minReplicas", "replicas"),
-        ("spec.maxReplicas", "autoscaling.maxReplicas"),
-        ("spec.template.spec.containers[0].image", "image"),
-        ("spec.rules", "host"),
-        ("spec.ingressClassName", "ingressClassName"),
-    ),
-}
-"""By component, paths of its objects and the stack file's fields that decide about them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +85,8 @@ def action_of(writer: Writer | None, live: Any, ours: Any) -> Action:
 def setting_of(labels: Mapping[str, str], path: Path) -> str:
     """The field of the stack file that decides about `path` of an object with `labels`, "" if none is known."""
     component, instance = labels.get(COMPONENT_LABEL, ""), labels.get(INSTANCE_LABEL, "")
-    name = next((name for text, name in _SETTINGS.get(component, ()) if covers(parse(text), path)), "")
+    fields = table("stack_fields")["paths"].get(component, {})
+    name = next((name for text, name in fields.items() if covers(parse(text), path)), "")
     if not name:
         return ""
     return f"models.{instance}.{name}" if component == "model" else f"{component}.{name}"

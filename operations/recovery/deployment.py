@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kube.names import MANAGED_BY_LABEL
-from operations.live import ObjectKey
+from operations.live import ObjectKey, label
 from rehearsal.engine.wire.recording import STACK_TYPE, name_of, qualified_type
 
 Live = Callable[[ObjectKey], Mapping[str, Any] | None]
 """The live object of a key, None if it does not exist."""
-_OURS = (MANAGED_BY_LABEL, "inferplan")
 _PROVIDER = "pulumi:providers:kubernetes"
 
 
@@ -91,7 +90,7 @@ class _Work:
             verb, key = operation["type"], key_of(resource)
             about = key or name_of(resource["urn"])
             found = self.live(key) if verb == "creating" and key is not None else None
-            if verb != "creating" or key is None or any(key.same_object(other) for other in self._keys()):
+            if verb != "creating" or key is None or key.identity in self._identities():
                 self.pending.append(f"{about}: interrupted while {verb}; the refresh reads its present state")
             elif found is None:
                 self.pending.append(f"{about}: interrupted before it was created; it is created again if the stack still declares it")
@@ -106,7 +105,7 @@ class _Work:
             key, declared = key_of(resource), self.declared.get(resource["urn"])
             if key is None or not self._is_wanted(key):
                 continue
-            if declared is not None and declared.key.same_object(key) and self.live(key) is not None:
+            if declared is not None and declared.key.identity == key.identity and self.live(key) is not None:
                 # The file was reverted: the replacement must go, and its predecessor stays.
                 for each in self.resources:
                     if each["urn"] == resource["urn"]:
@@ -117,16 +116,16 @@ class _Work:
             self.pending.append(f"{key}: waits to be deleted, but is still declared; the deletion is cancelled")
 
     def _is_wanted(self, key: ObjectKey) -> bool:
-        kept = (other for each in self.resources if not each.get("delete") and (other := key_of(each)) is not None)
-        return any(key.same_object(other) for other in (*kept, *(each.key for each in self.declared.values())))
+        kept = {other.identity for each in self.resources if not each.get("delete") and (other := key_of(each)) is not None}
+        return key.identity in kept | {each.key.identity for each in self.declared.values()}
 
     def rename_declared(self) -> None:
         """Give a resource the URN by which the program declares its object now, for states of earlier versions of inferplan."""
-        holders = {_identity(key): each for each in self.resources if not each.get("delete") and (key := key_of(each)) is not None}
+        holders = {key.identity: each for each in self.resources if not each.get("delete") and (key := key_of(each)) is not None}
         urns = self._urns()
         renamed: dict[str, str] = {}
         for each in self.declared.values():
-            holder = holders.get(_identity(each.key))
+            holder = holders.get(each.key.identity)
             if holder is None or each.urn in urns or holder["urn"] in self.declared:
                 continue
             renamed[holder["urn"]] = each.urn
@@ -158,23 +157,22 @@ class _Work:
         """Add declared objects that exist and are missing from the state."""
         if self._provider() is None:
             return
-        known = self._keys()
-        urns = self._urns()
+        known, urns = self._identities(), self._urns()
         for each in self.declared.values():
-            if each.urn in urns or any(each.key.same_object(other) for other in known):
+            if each.urn in urns or each.key.identity in known:
                 continue
             found = self.live(each.key)
             if found is None:
                 continue
-            if (found["metadata"].get("labels") or {}).get(_OURS[0]) != _OURS[1]:
+            if label(found, MANAGED_BY_LABEL) != "inferplan":
                 self.foreign.append(str(each.key))
                 continue
             resource = {"urn": each.urn, "custom": True, "type": each.type, "id": _id(each.key), "inputs": dict(each.inputs)}
             if self._insert(resource, found):
                 self.adopted.append(f"{each.key}: exists, but is not in the state; it is added to the state")
 
-    def _keys(self) -> list[ObjectKey]:
-        return [key for each in self.resources if (key := key_of(each)) is not None]
+    def _identities(self) -> set[tuple[str, str, str, str]]:
+        return {key.identity for each in self.resources if (key := key_of(each)) is not None}
 
     def _urns(self) -> set[str]:
         return {each["urn"] for each in self.resources if not each.get("delete")}
@@ -201,10 +199,6 @@ class _Work:
         return True
 
 
-def _identity(key: ObjectKey) -> tuple[str, str, str, str]:
-    return key.group, key.kind, key.namespace, key.name
-
-
 def _rewritten(value: Any, renamed: Mapping[str, str]) -> Any:
     """`value` with every URN renamed that is a whole string."""
     match value:
@@ -226,16 +220,9 @@ def _outputs(resource: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str,
     inputs = resource.get("inputs") or {}
     metadata = {name: found["metadata"][name] for name in ("name", "namespace", "uid") if name in found["metadata"]}
     identity = {"apiVersion": inputs.get("apiVersion"), "kind": inputs.get("kind"), "metadata": metadata}
-    manager = _manager(found)
-    return {
-        **identity,
-        "__inputs": inputs,
-        "__initialApiVersion": inputs.get("apiVersion"),
-        **({"__fieldManager": manager} if manager else {}),
-    }
-
-
-def _manager(found: Mapping[str, Any]) -> str:
-    """The field manager of the provider's earlier updates, so that the next update owns the same fields."""
-    managers = [each["manager"] for each in found["metadata"].get("managedFields") or ()]
-    return next((each for each in managers if each.startswith("pulumi-kubernetes-")), "")
+    outputs = {**identity, "__inputs": inputs, "__initialApiVersion": inputs.get("apiVersion")}
+    managers = (each["manager"] for each in found["metadata"].get("managedFields") or ())
+    # The next update owns the same fields as the provider's earlier ones.
+    if manager := next((each for each in managers if each.startswith("pulumi-kubernetes-")), ""):
+        outputs["__fieldManager"] = manager
+    return outputs

@@ -67,7 +67,7 @@ def _await_deletions(declared: Collection[ObjectKey], live: LiveCluster, say: Ca
     claims = [each for each in declared if each.kind == "PersistentVolumeClaim"]
     deadline = time.monotonic() + _PATIENCE_SECONDS
     waits_for: list[ObjectKey] = []
-    while terminating := [each for each in claims if _is_terminating(live.find(each))]:
+    while terminating := [each for each in claims if "deletionTimestamp" in (live.find(each) or {"metadata": {}})["metadata"]]:
         shown = {each: f"{each}, mounted by {', '.join(_pods_of(each, live)) or 'no pod'}" for each in terminating}
         if time.monotonic() > deadline:
             raise OperationError(
@@ -80,10 +80,6 @@ def _await_deletions(declared: Collection[ObjectKey], live: LiveCluster, say: Ca
         waits_for = terminating
         time.sleep(_POLL_SECONDS)  # one list request of two kinds; kubectl offers no watch through --raw
         live.forget()
-
-
-def _is_terminating(found: Mapping[str, Any] | None) -> bool:
-    return found is not None and "deletionTimestamp" in found["metadata"]
 
 
 def _pods_of(claim: ObjectKey, live: LiveCluster) -> list[str]:

@@ -24,10 +24,6 @@ _LOGIN = "aws sso login && export AWS_PROFILE=PROFILE"
 _MISSING = ("NotFound", "NoSuch", "404")
 # IAM's spelling, where it differs from that of the API.
 _SERVICES = {"service-quotas": "servicequotas", "efs": "elasticfilesystem"}
-_ACTIONS = {
-    ("s3", "HeadBucket"): "s3:ListBucket",
-    ("sts", "GetCallerIdentity"): "sts:GetCallerIdentity",
-}
 
 
 class AwsError(OperationError):
@@ -41,7 +37,7 @@ class AwsError(OperationError):
 def action_of(service: str, operation: str) -> str:
     """Return the IAM action of an operation, for example `ec2:DescribeVpcs` for ("ec2", "describe_vpcs")."""
     name = "".join(part.capitalize() for part in operation.split("_"))
-    return _ACTIONS.get((service, name), f"{_SERVICES.get(service, service)}:{name}")
+    return "s3:ListBucket" if operation == "head_bucket" else f"{_SERVICES.get(service, service)}:{name}"
 
 
 class Credentials:

@@ -81,16 +81,13 @@ def _allows_delivery(account: ExaminedAccount, bucket: str) -> bool:
             return False
         raise
     statements = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
-    return any(each["Effect"] == "Allow" and _names_service(each) and _puts_objects(each) for each in statements)
+    return any(_lets_logs_in(each) for each in statements)
 
 
-def _names_service(statement: Mapping[str, Any]) -> bool:
-    principal = statement.get("Principal", {})
-    return principal == "*" or _LOGS in _list(principal.get("Service", []))
-
-
-def _puts_objects(statement: Mapping[str, Any]) -> bool:
-    return bool({"s3:PutObject", "s3:Put*", "s3:*", "*"} & set(_list(statement.get("Action", []))))
+def _lets_logs_in(statement: Mapping[str, Any]) -> bool:
+    principal, actions = statement.get("Principal", {}), _list(statement.get("Action", []))
+    named = principal == "*" or _LOGS in _list(principal.get("Service", []))
+    return statement["Effect"] == "Allow" and named and not {"s3:PutObject", "s3:Put*", "s3:*", "*"}.isdisjoint(actions)
 
 
 def _list(value: Any) -> list[Any]:

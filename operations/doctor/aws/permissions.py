@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from operations.doctor.aws.account import ExaminedAccount
 from operations.doctor.findings import Finding, error, ok
-from operations.errors import OperationError
+from operations.errors import OperationError, table
 from rehearsal.engine.wire.recording import Recording
 
 # What IAM takes in one request, and roles of these services are passed on by the stack.
@@ -29,17 +26,12 @@ _SUFFIX = "?" * 7
 _LENGTHS = (64, 32, 24, 16, 12, 8, 6, 4)
 
 
-@cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("actions.toml").read_text(encoding="utf-8"))
-
-
 def actions_of(types: Iterable[str]) -> list[str]:
     """Return the actions that the program and `types` of resources take. Raises OperationError for a type without a row."""
-    rows, table = set(types), _table()
-    if unlisted := sorted(rows - table["types"].keys()):
+    rows, rights = set(types), table("doctor/aws/actions")
+    if unlisted := sorted(rows - rights["types"].keys()):
         raise OperationError(f"operations/doctor/aws/actions.toml has no actions for {', '.join(unlisted)}. Add a row for each.")
-    return sorted({*table["program"], *(action for each in rows for action in table["types"][each])})
+    return sorted({*rights["program"], *(action for each in rows for action in rights["types"][each])})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +110,7 @@ def _statements(actions: Iterable[str], scope: Scope) -> list[_Statement]:
 
 def policy_of(types: Iterable[str], scope: Scope) -> dict[str, Any]:
     """Return a policy with the actions of `types` and of `inferplan doctor`, limited to `scope`. Raises OperationError if it is too long."""
-    actions = [*actions_of(types), *_table()["doctor"]]
+    actions = [*actions_of(types), *table("doctor/aws/actions")["doctor"]]
     for length in _LENGTHS:
         roles = {f"{each}-{_SUFFIX}" if len(each) <= length else f"{each[:length]}*" for each in scope.roles}
         statements = _statements(actions, replace(scope, roles=tuple(sorted(roles))))
@@ -190,4 +182,4 @@ def _with_path(account: ExaminedAccount, principal: str) -> str:
 
 
 if __name__ == "__main__":
-    print(policy_json(_table()["types"], EXAMPLE), end="")
+    print(policy_json(table("doctor/aws/actions")["types"], EXAMPLE), end="")

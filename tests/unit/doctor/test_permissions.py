@@ -14,8 +14,8 @@ from typing import Any
 import botocore.session
 import pytest
 
-from operations.doctor.aws.permissions import EXAMPLE, LONGEST_POLICY, _table, actions_of, policy_json, policy_of, scope_of
-from operations.errors import OperationError
+from operations.doctor.aws.permissions import EXAMPLE, LONGEST_POLICY, actions_of, policy_json, policy_of, scope_of
+from operations.errors import OperationError, table
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = ROOT / "docs" / "doctor-policy.json"
@@ -37,7 +37,7 @@ def operations(service: str) -> set[str]:
 
 
 def all_types() -> list[str]:
-    return sorted(_table()["types"])
+    return sorted(table("doctor/aws/actions")["types"])
 
 
 def documented_actions() -> set[str]:
@@ -57,7 +57,7 @@ def test_every_resource_that_the_program_can_create_has_its_actions():
 
 
 def test_every_action_exists():
-    actions = {*actions_of(all_types()), *_table()["doctor"]}
+    actions = {*actions_of(all_types()), *table("doctor/aws/actions")["doctor"]}
     for action in sorted(actions - WITHOUT_OPERATION):
         service, _, name = action.partition(":")
         assert name.lower() in operations(service), action
@@ -67,7 +67,7 @@ def test_the_documented_policy_allows_what_all_resources_need_and_nothing_else()
     assert DOCUMENTED.read_text() == policy_json(all_types(), EXAMPLE), (
         "write it again: python -m operations.doctor.aws.permissions > docs/doctor-policy.json"
     )
-    needed, allowed = {*actions_of(all_types()), *_table()["doctor"]}, documented_actions()
+    needed, allowed = {*actions_of(all_types()), *table("doctor/aws/actions")["doctor"]}, documented_actions()
     assert {each for each in needed if not any(fnmatchcase(each, one) for one in allowed)} == set()
     # Reads alone are allowed as a whole.
     assert {each for each in allowed - needed if each.rstrip("*") == each} == set()
