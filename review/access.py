@@ -13,14 +13,13 @@ from typing import Any
 from kube.names import INSTANCE_LABEL
 from kube.paths import mapping
 from review.kinds import CRITICAL, DISRUPTIVE
-from review.preview import Preview, Side
+from review.preview import SECRET, Preview, Side
 from review.risk import Risk
 from review.text import clean
 
 _GATEWAY = "inferplan:gateway:Gateway"
 _KEYS = "inferplan:gateway:ApiKeys"
 _CONSUMER = "consumer-"
-_SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ def _keys_risk(owner: str, consumers: list[str], weight: int, what: str, cause: 
 def _changed_secrets(preview: Preview) -> Iterator[str]:
     """The consumers whose Secret gets other values."""
     for step in preview.changed:
-        if step.type != _SECRET or step.op not in ("update", "replace") or step.old is None or step.new is None:
+        if step.type != SECRET or step.op not in ("update", "replace") or step.old is None or step.new is None:
             continue
         old, new = (_labels(state).get(INSTANCE_LABEL, "") for state in (step.old, step.new))
         if isinstance(new, str) and old == new and new.startswith(_CONSUMER) and step.data_changes:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube.paths import MISSING, Path, order_of, parse, text_of
-from review.events import PropertyDiff, State
-from review.leaves import decoded
-from review.step import Step
+from review.step import PropertyDiff, State, Step
 from review.text import clean
-from review.values import COMPUTED, HIDDEN, SECRET, Mark, show, veil, veil_at
+from review.values import COMPUTED, HIDDEN, SECRET, Mark, decoded, show, veil, veil_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +25,10 @@ class PropertyChange:
 def property_changes(step: Step) -> tuple[PropertyChange, ...]:
     """The properties of `step`, in the order of their paths; all of them for a resource that comes or goes."""
     if step.op in ("create", "import", "read"):
-        return tuple(_whole(step.new.inputs if step.new else None, step.type, old=False))
+        return tuple(_whole(step.new_inputs, step.type, old=False))
     if step.op in ("delete", "discard"):
-        return tuple(_whole(step.old.inputs if step.old else None, step.type, old=True))
-    if step.detailed_diff:
-        return tuple(_detailed(step, step.detailed_diff))
-    return tuple(_compared(step))
+        return tuple(_whole(step.old_inputs, step.type, old=True))
+    return tuple(_detailed(step) if step.detailed_diff else _compared(step))
 
 
 def output_changes(old: dict[str, Any], new: dict[str, Any]) -> tuple[PropertyChange, ...]:
@@ -40,8 +36,8 @@ def output_changes(old: dict[str, Any], new: dict[str, Any]) -> tuple[PropertyCh
     return tuple(_pairs(old, new))
 
 
-def _whole(inputs: dict[str, Any] | None, type_: str, *, old: bool) -> Iterator[PropertyChange]:
-    for path, value in sorted(_leaves(veil(inputs or {}, type_), ()), key=lambda leaf: order_of(leaf[0])):
+def _whole(inputs: dict[str, Any], type_: str, *, old: bool) -> Iterator[PropertyChange]:
+    for path, value in sorted(_leaves(veil(inputs, type_), ()), key=lambda leaf: order_of(leaf[0])):
         text = show(value)
         yield PropertyChange(path=_spelled(path), old=text if old else "", new="" if old else text)
 
@@ -57,16 +53,16 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def _detailed(step: Step, differences: dict[str, PropertyDiff]) -> Iterator[PropertyChange]:
-    entries = [(_path_or_none(text), text, diff) for text, diff in differences.items()]
+def _detailed(step: Step) -> Iterator[PropertyChange]:
+    entries = [(_path_or_none(text), text, diff) for text, diff in step.detailed_diff.items()]
     for path, text, diff in sorted(entries, key=lambda entry: order_of(entry[0] or (entry[1],))):
         old, new = _sides(step, path, diff) if path else (MISSING, MISSING)
-        yield from _opened(clean(text), old, new, diff)
+        yield from _opened(clean(text), old, new, diff.kind)
 
 
 def _sides(step: Step, path: Path, diff: PropertyDiff) -> tuple[Any, Any]:
     def value(state: State | None, part: str) -> Any:
-        return veil_at((getattr(state, part) if state else None) or {}, path, step.type)
+        return veil_at(getattr(state, part) if state else {}, path, step.type)
 
     # As the CLI does: the old value is read from the inputs when the diff is one of inputs, else from the state.
     first, second = ("inputs", "outputs") if diff.input_diff else ("outputs", "inputs")
@@ -74,21 +70,19 @@ def _sides(step: Step, path: Path, diff: PropertyDiff) -> tuple[Any, Any]:
     return value(step.old, second) if old is MISSING else old, value(step.new, "inputs")
 
 
-def _change(path: str, old: Any, new: Any, diff: PropertyDiff) -> PropertyChange:
-    is_added, is_deleted = diff.word.startswith("add"), diff.word.startswith("delete")
+def _change(path: str, old: Any, new: Any, kind: str) -> PropertyChange:
+    is_added, is_deleted = kind.startswith("add"), kind.startswith("delete")
     texts = ["" if is_added else show(old), "" if is_deleted else show(new)]
     if isinstance(old, Mark) and old in (SECRET, HIDDEN) and not is_deleted:
         texts[1] = new.text if new == COMPUTED else f"{old.text} (changed)"
     if new == SECRET and not is_added:
         # A value that becomes a secret is one already: what it was is not shown either.
         texts = [SECRET.text, f"{SECRET.text} (changed)"]
-    return PropertyChange(path=path, old=texts[0], new=texts[1], replaces=diff.word.endswith("-replace"))
+    return PropertyChange(path=path, old=texts[0], new=texts[1], replaces=kind.endswith("-replace"))
 
 
 def _compared(step: Step) -> Iterator[PropertyChange]:
-    old = (step.old.inputs if step.old else None) or {}
-    new = (step.new.inputs if step.new else None) or {}
-    changes = list(_pairs(old, new, step.type, frozenset(step.keys)))
+    changes = list(_pairs(step.old_inputs, step.new_inputs, step.type, frozenset(step.keys)))
     paths = {change.path for change in changes}
     yield from changes
     for text in (*step.keys, *step.diffs):
@@ -96,7 +90,7 @@ def _compared(step: Step) -> Iterator[PropertyChange]:
         if not any(path == text or path.startswith((f"{text}.", f"{text}[")) for path in paths):
             paths.add(text)
             path = _path_or_none(text)
-            hidden = path is not None and _holds_secret(veil_at(new, path, step.type))
+            hidden = path is not None and _holds_secret(veil_at(step.new_inputs, path, step.type))
             words = ("secret", "secret (changed)") if hidden else ("", "changed (the engine sent no values)")
             yield PropertyChange(path=clean(text), old=words[0], new=words[1], replaces=text in step.keys)
 
@@ -105,34 +99,37 @@ def _pairs(old: Any, new: Any, type_: str = "", keys: frozenset[str] = frozenset
     for path in sorted(_differing(old, new, ()), key=order_of):
         before, after = veil_at(old, path, type_), veil_at(new, path, type_)
         text = _spelled(path)
-        kind = "add" if before is MISSING else "delete" if after is MISSING else "update"
-        word = f"{kind}-replace" if text in keys or text.split(".")[0] in keys else kind
-        yield from _opened(text, before, after, PropertyDiff(kind=word))
+        yield from _opened(text, before, after, _kind(before, after, replaces=text in keys or text.split(".")[0] in keys))
 
 
-def _opened(path: str, old: Any, new: Any, diff: PropertyDiff) -> Iterator[PropertyChange]:
+def _kind(old: Any, new: Any, *, replaces: bool) -> str:
+    """The engine's word for a change from `old` to `new`."""
+    return f"{'add' if old is MISSING else 'delete' if new is MISSING else 'update'}{'-replace' if replaces else ''}"
+
+
+def _opened(path: str, old: Any, new: Any, kind: str) -> Iterator[PropertyChange]:
     """One change, or what changes inside of it where both sides are JSON in a string."""
     before, after = (decoded(each) if isinstance(each, str) else each for each in (old, new))
     if before is old or after is new or type(before) is not type(after):
-        yield _change(path, old, new, diff)
+        yield _change(path, old, new, kind)
         return
+    replaces = kind.endswith("-replace")
     inside = sorted(_differing(before, after, ()), key=order_of)
     if not inside:
-        yield PropertyChange(path=path, old="JSON", new="the same JSON, written differently", replaces=diff.word.endswith("-replace"))
+        yield PropertyChange(path=path, old="JSON", new="the same JSON, written differently", replaces=replaces)
         return
     for part in inside if () not in inside else [()]:
         was, will = (veil_at(each, part) for each in (before, after))
-        kind = "add" if was is MISSING else "delete" if will is MISSING else "update"
-        word = f"{kind}-replace" if diff.word.endswith("-replace") else kind
-        within = _spelled(part) if part else ""
-        yield _change(f"{path}{'' if within.startswith('[') or not within else '.'}{within}", was, will, PropertyDiff(kind=word))
+        within = _spelled(part)
+        dot = "" if within.startswith("[") or not within else "."
+        yield _change(f"{path}{dot}{within}", was, will, _kind(was, will, replaces=replaces))
 
 
 _DEEPEST = 100
 
 
 def _differing(old: Any, new: Any, path: Path) -> Iterator[Path]:
-    """Paths at which `old` and `new` part, as deep as both are maps or lists."""
+    """Paths at which `old` and `new` differ, as deep as both are maps or lists."""
     if old == new:
         return
     if len(path) < _DEEPEST and isinstance(old, dict) and isinstance(new, dict):
@@ -141,17 +138,16 @@ def _differing(old: Any, new: Any, path: Path) -> Iterator[Path]:
                 yield from _differing(old[key], new[key], (*path, key))
             else:
                 yield (*path, key)
-    elif (
-        len(path) < _DEEPEST
-        and isinstance(old, list)
-        and isinstance(new, list)
-        and len(old) == len(new)
-        and any(isinstance(item, dict | list) for item in old)
-    ):
+    elif len(path) < _DEEPEST and _are_alike_lists(old, new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _differing(before, after, (*path, index))
     else:
         yield path
+
+
+def _are_alike_lists(old: Any, new: Any) -> bool:
+    """True for two lists of as many items, of which some have parts."""
+    return isinstance(old, list) and isinstance(new, list) and len(old) == len(new) and any(isinstance(item, dict | list) for item in old)
 
 
 def _holds_secret(value: Any) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from review.events import DiagnosticEvent, DigestStep, StepMetadata
-from review.preview import StepSummary
-from review.step import Step, name_of, owner_of, type_of
-from review.summary import summary_of, with_failure
+from review.events import DiagnosticEvent
+from review.preview import StepSummary, summary_of, with_failure
+from review.step import Step, owner_of, type_of
 from review.text import clean
 
 # The parts of a replacement. The engine also sends one `replace`, which is counted.
@@ -27,8 +26,8 @@ class StepCollector:
     def __init__(self) -> None:
         # By URN, op and id: a resource and its earlier self, still waiting to be deleted, share a URN.
         self._steps: dict[tuple[str, str, str], StepSummary] = {}
-        self._begun: dict[tuple[str, str], StepMetadata] = {}
-        self._parts: dict[str, StepMetadata] = {}
+        self._begun: dict[tuple[str, str], Step] = {}
+        self._parts: dict[str, Step] = {}
         self._replaced: set[str] = set()
         self._failed: set[tuple[str, str]] = set()
         self._deleted: set[str] = set()
@@ -36,49 +35,49 @@ class StepCollector:
         self.refreshed = False
         self.owner = ("", "")
 
-    def take(self, event: str, metadata: StepMetadata) -> None:
-        """Notes one resourcePreEvent, resOutputsEvent or resOpFailedEvent."""
-        self.belongs(metadata.urn)
+    def take(self, event: str, step: Step) -> None:
+        """Note one resourcePreEvent, resOutputsEvent or resOpFailedEvent."""
+        self.belongs(step.urn)
         if event == "resOpFailedEvent":
             self.failed += 1
-            self._failed.add((metadata.urn, metadata.op))
-        self.refreshed = self.refreshed or metadata.op == "refresh"
-        if metadata.op in _NO_STEP:
-            if event == "resOutputsEvent" and metadata.op == "delete-replaced":
-                self._deleted.add(metadata.urn)
-            if metadata.op in _REPLACEMENT_PARTS and metadata.urn not in self._replaced:
-                known = self._parts.get(metadata.urn)
+            self._failed.add((step.urn, step.op))
+        self.refreshed = self.refreshed or step.op == "refresh"
+        if step.op in _NO_STEP:
+            if event == "resOutputsEvent" and step.op == "delete-replaced":
+                self._deleted.add(step.urn)
+            if step.op in _REPLACEMENT_PARTS and step.urn not in self._replaced:
+                known = self._parts.get(step.urn)
                 if known is None or known.new is None:
-                    self._parts[metadata.urn] = metadata
+                    self._parts[step.urn] = step
             return
-        if _is_default_provider(metadata):
+        if _is_default_provider(step):
             return
-        begun = (metadata.urn, metadata.op)
+        begun = (step.urn, step.op)
         if event == "resourcePreEvent":
-            self._begun[begun] = metadata
+            self._begun[begun] = step
         else:
             # An import knows its id only once it is done, so what began is found without it.
             self._begun.pop(begun, None)
-            self._steps[*begun, metadata.old.id if metadata.old else ""] = _summary(metadata)
-            if metadata.op == "replace" and metadata.new is not None:
+            self._steps[*begun, step.old.id if step.old else ""] = _summary(step)
+            if step.op == "replace" and step.new is not None:
                 # Its parts have nothing to add: thousands of them need not be kept.
-                self._replaced.add(metadata.urn)
-                self._parts.pop(metadata.urn, None)
+                self._replaced.add(step.urn)
+                self._parts.pop(step.urn, None)
 
     def belongs(self, urn: str) -> None:
-        """Learns project and stack from the first URN that names them: a run that fails early has no steps."""
+        """Learn project and stack from the first URN that names them: a run that fails early has no steps."""
         if self.owner == ("", ""):
             self.owner = owner_of(urn)
 
     def steps(self) -> tuple[StepSummary, ...]:
         """The steps in the order in which they ended; those that only began (a failure, a cut stream) follow."""
         steps = dict(self._steps)
-        for (urn, op), metadata in self._begun.items():
-            steps[urn, op, "begun"] = _summary(metadata)
+        for (urn, op), step in self._begun.items():
+            steps[urn, op, "begun"] = _summary(step)
         urns = {urn for urn, _, _ in steps}
-        for urn, metadata in self._parts.items():
-            if metadata.op in _REPLACEMENT_BEGINS and urn not in urns:
-                steps[urn, "replace", ""] = _summary(metadata, op="replace")
+        for urn, part in self._parts.items():
+            if part.op in _REPLACEMENT_BEGINS and urn not in urns:
+                steps[urn, "replace", ""] = _replacement(part)
         return tuple(self._with_failure(self._with_cause(step)) for step in steps.values())
 
     def _with_failure(self, step: StepSummary) -> StepSummary:
@@ -90,7 +89,7 @@ class StepCollector:
         part = self._parts.get(step.urn)
         if step.op != "replace" or part is None or part.new is None or step.new is not None:
             return step
-        return _summary(part, op="replace")
+        return _replacement(part)
 
 
 def counts_of(steps: Iterable[StepSummary]) -> dict[str, int]:
@@ -98,48 +97,27 @@ def counts_of(steps: Iterable[StepSummary]) -> dict[str, int]:
     return dict(sorted(Counter(step.op for step in steps if step.op not in _UNCOUNTED and not step.failed).items()))
 
 
-def digest_steps(records: Iterable[DigestStep]) -> tuple[tuple[StepSummary, ...], tuple[str, str]]:
+def digest_steps(records: Iterable[Step]) -> tuple[tuple[StepSummary, ...], tuple[str, str]]:
     """The steps of a digest, and the project and stack that they belong to."""
-    steps: list[StepSummary] = []
-    owner = ("", "")
-    for each in records:
-        if owner == ("", ""):
-            owner = owner_of(each.urn)
-        if each.op in _NO_STEP:
-            continue
-        state = each.new_state or each.old_state
-        step = Step(
-            op=each.op,
-            urn=each.urn,
-            type=state.type if state else type_of(each.urn),
-            old=each.old_state,
-            new=each.new_state,
-            keys=tuple(each.replace_reasons or ()),
-            diffs=tuple(each.diff_reasons or ()),
-            detailed_diff=each.detailed_diff,
-        )
-        steps.append(summary_of(step))
-    return tuple(steps), owner
+    steps = list(records)
+    owner = next((owner for each in steps if (owner := owner_of(each.urn)) != ("", "")), ("", ""))
+    return tuple(_summary(each) for each in steps if each.op not in _NO_STEP), owner
 
 
-def _is_default_provider(metadata: StepMetadata) -> bool:
+def _is_default_provider(step: Step) -> bool:
     # The engine makes these itself and counts none of them.
-    name = name_of(metadata.urn)
-    return metadata.type.startswith("pulumi:providers:") and (name == "default" or name.startswith("default_"))
+    return step.type.startswith("pulumi:providers:") and (step.name == "default" or step.name.startswith("default_"))
 
 
-def _summary(metadata: StepMetadata, *, op: str = "") -> StepSummary:
-    step = Step(
-        op=op or metadata.op,
-        urn=metadata.urn,
-        type=metadata.type or type_of(metadata.urn),
-        old=metadata.old,
-        new=metadata.new,
-        keys=tuple(metadata.keys or ()),
-        diffs=tuple(metadata.diffs or ()),
-        detailed_diff=metadata.detailed_diff,
-    )
+def _summary(step: Step) -> StepSummary:
+    if not step.type:
+        state = step.new or step.old
+        step = step.model_copy(update={"type": (state.type if state else "") or type_of(step.urn)})
     return summary_of(step)
+
+
+def _replacement(part: Step) -> StepSummary:
+    return _summary(part.model_copy(update={"op": "replace"}))
 
 
 def mismatch(stated: Mapping[str, int], listed: Mapping[str, int]) -> str:

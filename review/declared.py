@@ -10,26 +10,30 @@ from typing import Any, Literal
 from kube.field_owners import SCALER_BOUNDS
 from kube.paths import mapping
 from kube.quantity import amount, number
-from review.node_pools import NODE_GROUP, with_node_pools
 from review.pods import PodSet, pod_sets
 from review.preview import Preview, Side, StepSummary
 
 When = Literal["before", "after"]
 
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+_LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+_NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
+_NODE_CLASS = "kubernetes:eks.amazonaws.com/v1:NodeClass"
+_CAPACITY_TYPES = {"on-demand": "ON_DEMAND", "spot": "SPOT", "reserved": "CAPACITY_BLOCK"}
+_GIB = 2**30
 _BEFORE = frozenset({"same", "read", "update", "replace", "delete", "discard"})
 _GONE = frozenset({"delete", "discard"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """One resource of one side."""
+    """One resource of one side. `counted` are its pods, if they were counted when its inputs were read."""
 
     type: str
     urn: str
     name: str
     inputs: dict[str, Any]
     counted: tuple[PodSet, ...] | None = None
-    """Its pods, if they were counted when its inputs were read."""
 
     @property
     def pods(self) -> tuple[PodSet, ...]:
@@ -59,26 +63,28 @@ def _state(step: StepSummary, side: When) -> Side | None:
     return None if step.op in _GONE else step.side
 
 
-LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-
-
 def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
     """`resources` with NodePools as node groups, and node groups completed by the instance type and the disk of their launch template.
 
     The template's id is unknown before the update, so a group and its template are matched by the label of their pool.
     """
-    everything = list(with_node_pools(_with_ranges(resources)))
-    templates = {label: each.inputs for each in everything if each.type == LAUNCH_TEMPLATE for label in _tags(each.inputs)}
+    everything = list(_with_node_pools(_with_ranges(resources)))
+    templates = {tag: each.inputs for each in everything if each.type == _LAUNCH_TEMPLATE for tag in _tags(each.inputs)}
     for each in everything:
-        template = next((templates[tag] for tag in mapping(each.inputs, "labels").items() if _hashable(tag) and tag in templates), None)
+        labels = [tag for tag in mapping(each.inputs, "labels").items() if isinstance(tag[1], str)]
+        template = next((templates[tag] for tag in labels if tag in templates), None)
         if each.type != NODE_GROUP or template is None:
             yield each
             continue
         extra: dict[str, Any] = {}
         if not each.inputs.get("instanceTypes") and isinstance(template.get("instanceType"), str):
             extra["instanceTypes"] = [template["instanceType"]]
-        if each.inputs.get("diskSize") is None and (size := _disk_of(template)) is not None:
-            extra |= {"diskSize": size, "diskType": _disk_kind(template)}
+        disks = [mapping(disk, "ebs") for disk in _listed(template, "blockDeviceMappings")]
+        sizes = [size for disk in disks if (size := amount(disk.get("volumeSize"))) is not None]
+        if each.inputs.get("diskSize") is None and sizes:
+            # Volumes of several kinds have no price.
+            kinds = {str(disk.get("volumeType") or "gp2") for disk in disks}
+            extra |= {"diskSize": sum(sizes, Decimal(0)), "diskType": "/".join(sorted(kinds))}
         yield replace(each, inputs=each.inputs | extra)
 
 
@@ -99,10 +105,8 @@ def _with_ranges(resources: Iterable[Declared]) -> Iterator[Declared]:
 
 def _tags(template: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for each in _listed(template, "tagSpecifications"):
-        for tag in mapping(each, "tags").items():
-            # Only tags that are also labels, which have a slash, name a pool.
-            if "/" in tag[0] and isinstance(tag[1], str):
-                yield tag
+        # Only tags that are also labels, which have a slash, name a pool.
+        yield from (tag for tag in mapping(each, "tags").items() if "/" in tag[0] and isinstance(tag[1], str))
 
 
 def _listed(value: dict[str, Any], key: str) -> list[Any]:
@@ -110,17 +114,46 @@ def _listed(value: dict[str, Any], key: str) -> list[Any]:
     return items if isinstance(items, list) else []
 
 
-def _hashable(tag: tuple[str, Any]) -> bool:
-    return isinstance(tag[1], str)
+def _with_node_pools(resources: Iterable[Declared]) -> Iterator[Declared]:
+    """`resources`, with a node group for each capacity type of a pool of Auto Mode instead of its NodePools.
+
+    A pool is a static NodePool, a dynamic one, or both, which share a NodeClass. Without a limit of nodes it has no known size, so its group
+    names no instance type and gets no price.
+    """
+    classes: dict[str, Declared] = {}
+    pools: dict[str, list[Declared]] = {}
+    for each in resources:
+        spec = mapping(each.inputs, "spec")
+        if each.type == _NODE_CLASS:
+            classes[mapping(each.inputs, "metadata").get("name") or each.name] = each
+        elif each.type == _NODE_POOL and (name := mapping(spec, "template", "spec", "nodeClassRef").get("name")):
+            pools.setdefault(name, []).append(each)
+            continue
+        yield each
+    for name, members in pools.items():
+        yield from _groups(members, classes.get(name))
 
 
-def _disk_of(template: dict[str, Any]) -> Decimal | None:
-    sizes = [amount(mapping(each, "ebs").get("volumeSize")) for each in _listed(template, "blockDeviceMappings")]
-    numbers = [size for size in sizes if size is not None]
-    return sum(numbers, Decimal(0)) if numbers else None
+def _groups(members: list[Declared], node_class: Declared | None) -> Iterator[Declared]:
+    specs = [mapping(each.inputs, "spec") for each in members]
+    kept = sum(number(spec.get("replicas"), 0) for spec in specs)
+    limits = [mapping(spec, "limits").get("nodes") for spec in specs if spec.get("replicas") is None]
+    added = sum(number(each, 0) for each in limits)
+    ways = dict.fromkeys(way for spec in specs for way in _values(spec, "karpenter.sh/capacity-type"))
+    size = amount(mapping(node_class.inputs, "spec", "ephemeralStorage").get("size")) if node_class is not None else None
+    types = [] if None in limits else [name for spec in specs for name in _values(spec, "node.kubernetes.io/instance-type")]
+    inputs: dict[str, Any] = {
+        "labels": mapping(specs[0], "template", "metadata", "labels"),
+        "instanceTypes": list(dict.fromkeys(types)),
+        "autoMode": True,
+        **({} if size is None else {"diskSize": size / _GIB, "diskType": "gp3"}),
+    }
+    for index, way in enumerate(ways):
+        sizes = {"minSize": kept if index == len(ways) - 1 else 0, "maxSize": kept + added}
+        yield replace(members[0], type=NODE_GROUP, inputs={**inputs, "capacityType": _CAPACITY_TYPES.get(way, way), "scalingConfig": sizes})
 
 
-def _disk_kind(template: dict[str, Any]) -> str:
-    """The one kind of the template's volumes; several kinds are none that has a price."""
-    kinds = {mapping(each, "ebs").get("volumeType") or "gp2" for each in _listed(template, "blockDeviceMappings")}
-    return "/".join(sorted(map(str, kinds)))
+def _values(spec: dict[str, Any], key: str) -> list[str]:
+    requirements = _listed(mapping(spec, "template", "spec"), "requirements")
+    requirement = next((each for each in requirements if isinstance(each, dict) and each.get("key") == key), {})
+    return [each for each in _listed(requirement, "values") if isinstance(each, str)]

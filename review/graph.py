@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from review.events import STACK_TYPE
 from review.preview import Preview, StepSummary
-from review.step import name_of, type_of
+from review.step import STACK_TYPE, name_of, type_of
 from review.text import clean
 
 MAX_NODES = 40

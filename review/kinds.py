@@ -10,16 +10,17 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 CRITICAL, DISRUPTIVE, ROUTINE = 0, 1, 2
 """Weights of a risk: it loses data or access, it interrupts, it loses nothing."""
 
 _LEVELS = {"critical": CRITICAL, "disruptive": DISRUPTIVE, "routine": ROUTINE}
 _PROPERTIES_FROM, _KINDS_FROM = 100, 500
-# What goes is read before what comes.
-_TURNS = {"delete": 0, "replace": 1, "create": 2, "change": 3}
-_PER_KIND = len(_TURNS)
+# In the order in which a report lists them.
+_OPERATIONS = ("delete", "replace", "create", "change")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,46 +33,54 @@ class Meaning:
     known: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PropertyRule:
+class PropertyRule(BaseModel):
     """One property whose change is a risk; see the head of `properties.toml`."""
 
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    type: re.Pattern[str]
     path: re.Pattern[str]
-    when: frozenset[str]
-    weight: int
+    when: Annotated[frozenset[str], BeforeValidator(str.split)] = frozenset({"changed", "removed", "added"})
+    weight: Annotated[int, BeforeValidator(_LEVELS.__getitem__)] = Field(alias="level")
     order: int
     what: str
     consequence: str
-    new: re.Pattern[str] | None
-    old: re.Pattern[str] | None
-    pick: re.Pattern[str] | None
-    default: Any
-    unit: str
-    subject: str
-    group: bool
-    create: bool
+    new: re.Pattern[str] | None = Field(default=None, alias="to")
+    old: re.Pattern[str] | None = Field(default=None, alias="from")
+    pick: re.Pattern[str] | None = None
+    default: Any = None
+    unit: str = ""
+    subject: str = ""
+    group: bool = False
+    create: bool = False
 
 
 @cache
 def meaning_of(type_: str, op: str) -> Meaning | None:
     """The meaning of `op` on a resource of `type_`; None if it is known to be harmless by itself."""
-    table = _kinds()
-    for index, (pattern, row) in enumerate(table):
-        if pattern.fullmatch(type_):
-            return _meaning(row[op], index * _PER_KIND + _TURNS[op], known=True) if op in row else None
-    unknown = _document("kinds")["unknown"]
-    return _meaning(unknown[op], len(table) * _PER_KIND + _TURNS[op], known=False) if op in unknown else None
+    place, row = _row(type_)
+    if op not in row:
+        return None
+    level, consequence = row[op]
+    order = _KINDS_FROM + place * len(_OPERATIONS) + _OPERATIONS.index(op)
+    return Meaning(weight=_LEVELS[level], consequence=consequence, order=order, known=is_known(type_))
 
 
-@cache
 def owned(type_: str) -> bool:
     """True if only the users of a resource of `type_` depend on it."""
-    return next((bool(row.get("own")) for pattern, row in _kinds() if pattern.fullmatch(type_)), False)
+    return bool(_row(type_)[1].get("own"))
 
 
 def is_known(type_: str) -> bool:
     """True if the table of kinds lists `type_`."""
-    return any(pattern.fullmatch(type_) for pattern, _ in _kinds())
+    return _row(type_)[0] < len(_kinds())
+
+
+@cache
+def _row(type_: str) -> tuple[int, dict[str, Any]]:
+    """Place and row of `type_` in the table of kinds; a kind that it does not list comes last."""
+    rows = (each for each in enumerate(_kinds()) if each[1]["type"].fullmatch(type_))
+    return next(rows, (len(_kinds()), _document("kinds")["unknown"]))
 
 
 @cache
@@ -83,12 +92,7 @@ def is_label(path: str) -> bool:
 @cache
 def rules_for(type_: str) -> tuple[PropertyRule, ...]:
     """The rules on properties of `type_`, in the order of the table."""
-    return tuple(rule for pattern, rule in _properties() if pattern.fullmatch(type_))
-
-
-def _meaning(entry: list[str], place: int, *, known: bool) -> Meaning:
-    level, consequence = entry
-    return Meaning(weight=_LEVELS[level], consequence=consequence, order=_KINDS_FROM + place, known=known)
+    return tuple(rule for rule in _property_rules() if rule.type.fullmatch(type_))
 
 
 @cache
@@ -97,33 +101,11 @@ def _document(name: str) -> dict[str, Any]:
 
 
 @cache
-def _kinds() -> tuple[tuple[re.Pattern[str], dict[str, Any]], ...]:
-    return tuple((re.compile(row["type"]), row) for row in _document("kinds")["kind"])
+def _kinds() -> tuple[dict[str, Any], ...]:
+    return tuple({**row, "type": re.compile(row["type"])} for row in _document("kinds")["kind"])
 
 
 @cache
-def _properties() -> tuple[tuple[re.Pattern[str], PropertyRule], ...]:
+def _property_rules() -> tuple[PropertyRule, ...]:
     rows = _document("properties")["property"]
-    return tuple((re.compile(row["type"]), _rule(row, index)) for index, row in enumerate(rows))
-
-
-def _rule(row: dict[str, Any], index: int) -> PropertyRule:
-    def pattern(key: str) -> re.Pattern[str] | None:
-        return re.compile(row[key]) if key in row else None
-
-    return PropertyRule(
-        path=re.compile(row["path"]),
-        when=frozenset(row.get("when", "changed removed added").split()),
-        weight=_LEVELS[row["level"]],
-        order=row.get("order", _PROPERTIES_FROM + index),
-        what=row["what"],
-        consequence=row["consequence"],
-        new=pattern("to"),
-        old=pattern("from"),
-        pick=pattern("pick"),
-        default=row.get("default"),
-        unit=row.get("unit", ""),
-        subject=row.get("subject", ""),
-        group=row.get("group", False),
-        create=row.get("create", False),
-    )
+    return tuple(PropertyRule.model_validate({"order": _PROPERTIES_FROM + index, **row}) for index, row in enumerate(rows))

@@ -1,4 +1,4 @@
-"""Applies the rules on properties to the change of one resource."""
+"""Applies the rules on properties to the change of one resource. Rules name values by their path."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from functools import cached_property
 from operator import ne
 from typing import Any
 
-from kube.paths import MISSING
+from kube.paths import MISSING, Path, text_of
 from kube.quantity import amount
 from review.kinds import PropertyRule, rules_for
-from review.leaves import differing_leaves, leaves
 from review.step import Step
 from review.text import clean, transition
-from review.values import show, veil, veil_at
+from review.values import decoded, show, veil, veil_at
 
 _LONGEST = 60
+_DEEPEST = 40
 _PLACE = re.compile(r"\{([^{}]+)\}")
+_DAY = re.compile(r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,15 @@ class Match:
     name: str
     cause: str
     consequence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value inside of inputs. `place` leads to it, or to the string whose JSON holds it; `base` is how `place` is written."""
+
+    value: Any
+    place: Path
+    base: str
 
 
 class _Comparison:
@@ -45,12 +55,8 @@ class _Comparison:
         old, new = (MISSING if path not in each else each[path].value for each in self.leaves)
         return old, new
 
-    def shown(self, path: str) -> tuple[Any, Any]:
-        """Both values at `path` as a report may show them."""
-        old, new = (self._shown(index, path) for index in (0, 1))
-        return old, new
-
-    def _shown(self, side: int, path: str) -> Any:
+    def shown(self, side: int, path: str) -> Any:
+        """The value at `path` as a report may show it, of side 0 before or 1 after the change."""
         leaf = self.leaves[side].get(path)
         if leaf is None:
             return self.all_shown[side].get(path, MISSING)
@@ -75,7 +81,7 @@ def matches(step: Step) -> Iterator[Match]:
         return
     if not rules or step.new is None:
         return
-    sides = _Comparison((step.old.inputs if step.old else None) or {}, step.new.inputs or {}, step.type)
+    sides = _Comparison(step.old_inputs, step.new_inputs, step.type)
     for rule in rules:
         parts: set[str] = set()
         for path in sides.paths:
@@ -91,7 +97,7 @@ def matches(step: Step) -> Iterator[Match]:
                 rule=rule,
                 subject=rule.subject,
                 name=clean(groups.get("name") or ""),
-                cause=_cause(rule, path, *sides.shown(path)),
+                cause=_cause(rule, path, sides),
                 consequence=_PLACE.sub(lambda place: show(sides.all_shown[1].get(place[1], MISSING)) or clean(step.name), rule.consequence),
             )
 
@@ -102,15 +108,19 @@ def _meets(rule: PropertyRule, sides: _Comparison, path: str, match: re.Match[st
         # A part is gone when nothing of it is left.
         whole = path[: match.end("part")]
         return not any(each == whole or each.startswith((f"{whole}.", f"{whole}[")) for each in sides.remaining)
-    if rule.pick is not None:
-        before, after = (MISSING if each is MISSING else rule.pick.findall(str(each)) for each in (before, after))
-    elif rule.default is not None:
-        before, after = (rule.default if each is MISSING else each for each in (before, after))
+    before, after = (_picked(rule, each) for each in (before, after))
     if before == after:
         return False
     if (rule.old and not rule.old.search(_plain(before))) or (rule.new and not rule.new.search(_plain(after))):
         return False
     return not rule.when.isdisjoint(_ways(before, after))
+
+
+def _picked(rule: PropertyRule, value: Any) -> Any:
+    """The part of `value` that counts for `rule`, or its default."""
+    if value is MISSING:
+        return MISSING if rule.default is None or rule.pick is not None else rule.default
+    return value if rule.pick is None else rule.pick.findall(str(value))
 
 
 def _plain(value: Any) -> str:
@@ -124,27 +134,82 @@ def _ways(before: Any, after: Any) -> set[str]:
     if after is MISSING:
         return {"removed"} | ({"loses"} if isinstance(before, list) else set())
     if isinstance(before, list) and isinstance(after, list):
-        return (
-            {"changed"}
-            | ({"gains"} if any(each not in before for each in after) else set())
-            | ({"loses"} if any(each not in after for each in before) else set())
-        )
+        gains, loses = any(each not in before for each in after), any(each not in after for each in before)
+        return {"changed", *(["gains"] if gains else []), *(["loses"] if loses else [])}
     sizes = amount(before), amount(after)
     if sizes[0] is not None and sizes[1] is not None:
         return {"changed", "lowered" if sizes[1] < sizes[0] else "raised"}
-    if _is_day(before) and _is_day(after):
+    if all(isinstance(each, str) and _DAY.match(each) for each in (before, after)):
         return {"changed", "lowered" if after < before else "raised"}
     # A value that cannot be compared counts as lowered: unknown is not harmless.
     return {"changed", "lowered"}
 
 
-def _is_day(value: Any) -> bool:
-    return isinstance(value, str) and re.match(r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]", value) is not None
-
-
-def _cause(rule: PropertyRule, path: str, before: Any, after: Any) -> str:
+def _cause(rule: PropertyRule, path: str, sides: _Comparison) -> str:
+    before, after = sides.shown(0, path), sides.shown(1, path)
     if rule.default is not None:
         before, after = (rule.default if each is MISSING else each for each in (before, after))
     if rule.pick is not None:
         before, after = (MISSING if each is MISSING else ", ".join(rule.pick.findall(str(each))) for each in (before, after))
     return f"{clean(path)}: {transition(show(before), show(after), _LONGEST, rule.unit)}"
+
+
+def leaves(value: Any, base: str = "") -> dict[str, Any]:
+    """Every value inside `value`, except maps and lists of maps, by its path after `base`.
+
+    Items of a list that have a `name` are written with it, `spec.containers[server].image`, so that a rule need not know their
+    order; JSON in strings is decoded.
+    """
+    return {path: leaf.value for path, leaf in _leaves(value, MISSING, base, (), None, 0)}
+
+
+def differing_leaves(value: Any, other: Any) -> dict[str, Leaf]:
+    """The leaves of the parts of `value` that differ from `other`, by path."""
+    return dict(_leaves(value, other, "", (), None, 0))
+
+
+def _leaves(value: Any, other: Any, path: str, place: Path, base: str | None, depth: int) -> Iterator[tuple[str, Leaf]]:
+    if isinstance(value, str) and (document := decoded(value)) is not value:
+        value, base = document, path if base is None else base
+    if isinstance(other, str):
+        other = decoded(other)
+    parts = _parts(value, other, path) if depth < _DEEPEST else None
+    if parts is not None:
+        for text, key, item, match in parts:
+            yield from _leaves(item, match, text, (*place, key) if base is None else place, base, depth + 1)
+    elif path:
+        yield path, Leaf(value, place, path if base is None else base)
+
+
+def _parts(value: Any, other: Any, path: str) -> list[tuple[str, str | int, Any, Any]] | None:
+    """Path, key, item and the item of `other` for each part of `value` that differs from it; None for a value without parts."""
+    if isinstance(value, dict) and value:
+        matches = other if isinstance(other, dict) else {}
+        return [(_joined(path, key), key, item, match) for key, item in value.items() if item != (match := matches.get(key, MISSING))]
+    if not _has_parts(value):
+        return None
+    labels, matches = _labels(value), _by_label(other)
+    if len({*labels}) < len(labels):
+        matches = {}
+    items = enumerate(zip(labels, value, strict=True))
+    return [(f"{path}[{label}]", index, item, match) for index, (label, item) in items if item != (match := matches.get(label, MISSING))]
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
+
+
+def _labels(items: list[Any]) -> list[str]:
+    names = (item.get("name") if isinstance(item, dict) else None for item in items)
+    return [name if isinstance(name, str) else str(index) for index, name in enumerate(names)]
+
+
+def _by_label(items: Any) -> dict[str, Any]:
+    """The items of a list by label; none where labels are ambiguous."""
+    labels = _labels(items) if _has_parts(items) else []
+    return dict(zip(labels, items, strict=True)) if labels and len({*labels}) == len(labels) else {}
+
+
+def _joined(path: str, key: str) -> str:
+    part = text_of((key,))
+    return f"{path}{part}" if not path or part.startswith("[") else f"{path}.{part}"

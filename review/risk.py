@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kube.paths import mapping
 from review.changes import PropertyChange
 from review.kinds import CRITICAL, ROUTINE, is_known, is_label, meaning_of, owned
 from review.properties import Match, matches
@@ -125,9 +126,8 @@ def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:
 
 def _identity(step: Step) -> str:
     """The resource's name outside of the stack, if it differs."""
-    inputs = (step.old.inputs if step.old else None) or {}
-    metadata = inputs.get("metadata")
-    names = (inputs.get("bucket"), inputs.get("name"), metadata.get("name") if isinstance(metadata, dict) else None)
+    inputs = step.old_inputs
+    names = (inputs.get("bucket"), inputs.get("name"), mapping(inputs, "metadata").get("name"))
     name = next((each for each in names if isinstance(each, str)), step.name)
     return "" if name == step.name else f" ({clean(name)})"
 

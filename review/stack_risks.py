@@ -13,14 +13,12 @@ from review.capacity import PoolCapacity
 from review.figures import Figures
 from review.guards import Guards, guard_risks
 from review.kinds import DISRUPTIVE, ROUTINE, owned
-from review.preview import Preview, Side, StepSummary
+from review.preview import SECRET, Preview, Side, StepSummary, without_digest
 from review.risk import REPLACED, Risk, once, risks_of
 from review.rollout import Rollout
-from review.summary import without_digest
 from review.text import clean
 
 _GOES = ("delete", "discard")
-_SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
 
 
 def stack_risks(preview: Preview, figures: Figures, guards: Guards | None) -> tuple[Risk, ...]:
@@ -44,7 +42,7 @@ def _softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
         step = removals.get(each.urn) if each.what == "deleted" and not each.is_rejected else None
         if step is None or not owned(step.type):
             yield each
-        elif step.type == _SECRET:
+        elif step.type == SECRET:
             names = _names(step)
             unused = not stays.isdisjoint(names) or went.isdisjoint(names)
             yield each if unused else replace(each, weight=ROUTINE, consequence="no pod of the stack uses it any longer")
@@ -85,7 +83,7 @@ def _step_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
     for each in steps:
         new = pairs.get(each.urn) if each.op == "delete" else None
         if new is not None and each.step is not None:
-            yield from risks_of(replace(new, op="replace", old=each.step.old, keys=("metadata.name",)), ())
+            yield from risks_of(new.model_copy(update={"op": "replace", "old": each.step.old, "keys": ("metadata.name",)}), ())
         elif each.op != "create" or each.urn not in replacing:
             yield from each.risks
 

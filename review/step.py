@@ -1,46 +1,86 @@
-"""One step of the engine: the change of one resource, with its state before and after."""
+"""One step of the engine: the change of one resource, with its state before and after; and the parts of a URN.
+
+Read off apitype's events.go and real streams (2026-11). The format has no version, so every record tolerates keys that it does
+not know, and ops and kinds are plain text.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated, Any
 
-from review.events import PropertyDiff, State
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+STACK_TYPE = "pulumi:pulumi:Stack"
+
+# Go writes an empty list or map as null.
+_EMPTY_LIST = BeforeValidator(lambda value: () if value is None else value)
+_EMPTY_MAP = BeforeValidator(lambda value: {} if value is None else value)
+Texts = Annotated[tuple[str, ...], _EMPTY_LIST]
+Properties = Annotated[dict[str, Any], _EMPTY_MAP]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceStep:
-    """An operation on one resource."""
+class Record(BaseModel):
+    """A record of the engine, with keys in camel case."""
+
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+
+class PropertyDiff(Record):
+    """One entry of a detailed diff. `kind` is add, delete or update, with `-replace` where it causes a replacement."""
+
+    kind: str = Field(default="", validation_alias=AliasChoices("diffKind", "kind"))
+    input_diff: bool = False
+
+
+class State(Record):
+    """One resource before or after a step."""
+
+    type: str = ""
+    id: str = ""
+    parent: str = ""
+    custom: bool = False
+    protect: bool = False
+    retain_on_delete: bool = False
+    inputs: Properties = {}
+    outputs: Properties = {}
+    dependencies: Texts = ()
+    property_dependencies: Annotated[dict[str, Texts], _EMPTY_MAP] = {}
+
+
+class Step(Record):
+    """A change of one resource, in a stream or in a digest, which has other keys. `keys` and `diffs` are paths of properties."""
 
     op: str
     urn: str
-    type: str
+    type: str = ""
+    old: State | None = Field(default=None, validation_alias=AliasChoices("old", "oldState"))
+    new: State | None = Field(default=None, validation_alias=AliasChoices("new", "newState"))
+    keys: Texts = Field(default=(), validation_alias=AliasChoices("keys", "replaceReasons"))
+    diffs: Texts = Field(default=(), validation_alias=AliasChoices("diffs", "diffReasons"))
+    detailed_diff: Annotated[dict[str, PropertyDiff], _EMPTY_MAP] = {}
 
     @property
-    def name(self) -> str:
-        """The resource's name in the program."""
-        return name_of(self.urn)
+    def old_inputs(self) -> dict[str, Any]:
+        return self.old.inputs if self.old else {}
 
     @property
-    def kind(self) -> str:
-        """The last word of the type."""
-        return kind_of(self.type)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step(ResourceStep):
-    """A change of one resource. A replacement is one step, `replace`, although the engine sends several."""
-
-    old: State | None = None
-    new: State | None = None
-    keys: tuple[str, ...] = ()
-    diffs: tuple[str, ...] = ()
-    detailed_diff: dict[str, PropertyDiff] | None = None
+    def new_inputs(self) -> dict[str, Any]:
+        return self.new.inputs if self.new else {}
 
     @property
     def parent(self) -> str:
         """URN of the parent, "" for the stack itself."""
         state = self.new or self.old
         return state.parent if state else ""
+
+    @property
+    def name(self) -> str:
+        return name_of(self.urn)
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.type)
 
 
 def name_of(urn: str) -> str:

@@ -42,6 +42,16 @@ HIDDEN = Mark("hidden (named like a credential)")
 DEEP = Mark(f"nested deeper than {_MAX_DEPTH} levels")
 
 
+def decoded(text: str) -> Any:
+    """The JSON map or list in `text`; `text` itself if it holds none."""
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def veil(value: Any, type_: str = "") -> Any:
     """A copy of `value` with a Mark in place of every value that may not or cannot be shown. `type_` is the type of the resource."""
     veiled = _veil(value, 0)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.marks import OUTPUT, SECRET, SIGNATURE, UNKNOWN_TEXT
-from review.leaves import differing_leaves, leaves
+from review.properties import differing_leaves, leaves
 from review.values import at, veil, veil_at
 
 CANARY = "canary-1f6b0c2d9e"

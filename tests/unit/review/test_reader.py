@@ -139,7 +139,6 @@ def test_policy_events_are_kept_and_debug_diagnostics_are_not():
 def test_remediations_are_kept():
     remediations = read_file(FIXTURES / "engine-events" / "d905e00b" / "eventstream.json").remediations
     assert [each.policy_name for each in remediations] == ["ignored", "real-deal"]
-    assert remediations[1].after == {"a": "foo", "fff": True, "z": "bar"}
 
 
 def test_unknown_keys_and_kinds_are_passed_over():
