@@ -36,7 +36,6 @@ def json_option(text: str = "Print one JSON document instead of text.") -> Any:
 
 
 def named_or_all(stacks: list[str] | None) -> list[str]:
-    """`stacks`, or all stacks of the project if none are named. Raises RequestError if there are none."""
     names = stacks or list(stack_files(project_root()))
     if not names:
         raise RequestError("This project has no stack to check. Create stacks/Pulumi.<name>.yaml.")

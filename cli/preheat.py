@@ -98,7 +98,6 @@ def _listed(listing: Listing) -> str:
 
 
 def _size_note(preheat: PlannedPreheat, listing: Listing) -> list[str]:
-    """A note if the stack file states a smaller size than that of the source."""
     if preheat.stated_size is None or listing.bytes <= bytes_of(preheat.stated_size):
         return []
     actual = size_text(listing.bytes)
@@ -106,7 +105,6 @@ def _size_note(preheat: PlannedPreheat, listing: Listing) -> list[str]:
 
 
 def _share_lines(request: Request, listing: Listing) -> Iterator[str]:
-    """The lines about the share of `request`. Raises RequestError if it cannot be read."""
     try:
         preview = preview_share(request, listing.files)
     except OSError as error:

@@ -56,7 +56,6 @@ class ProgressView:
             self._status.stop()
 
     def step(self, event: steps.Event) -> None:
-        """One event of building or starting."""
         with self._lock:
             if isinstance(event, steps.StepWaiting):
                 began = time.monotonic() - event.seconds
@@ -67,7 +66,6 @@ class ProgressView:
             self._print(escape(steps.line_of(event)))
 
     def resource(self, event: engine.Event) -> None:
-        """One event of applying or deleting."""
         with self._lock:
             key = str(event.target)
             match event:

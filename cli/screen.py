@@ -67,7 +67,6 @@ def results() -> Console:
 
 
 def show_json(document: Any) -> None:
-    """Print `document` as JSON on standard output."""
     sys.stdout.write(json.dumps(document, indent=2, default=str) + "\n")
 
 

@@ -58,7 +58,6 @@ def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[t
 
 
 def show_status(status: StackStatus, *, commands: Iterable[tuple[str, str]] = (), as_json: bool = False) -> None:
-    """Print `status` as tables followed by `commands`, or as JSON."""
     if as_json:
         sys.stdout.write(status_json(status.stack, status.state, status.contract, status.recording))
     else:

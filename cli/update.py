@@ -39,7 +39,6 @@ def find_target(workspace: Workspace, context: str | None = None) -> UpdateTarge
 
 
 def explain(diagnosis: Diagnosis) -> None:
-    """Print what an interrupted update left."""
     if not diagnosis.findings:
         say(f"the state of {diagnosis.stack} has no errors; the update compares it with the cluster")
         return

@@ -17,7 +17,6 @@ from policies.engine.report import Report, expiry_message
 
 
 def render(reports: Sequence[Report], format_: str) -> str:
-    """`reports` as `table`, `sarif` or `junit`."""
     return {"table": as_table, "sarif": as_sarif, "junit": as_junit}[format_](reports)
 
 

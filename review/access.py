@@ -7,13 +7,13 @@ gateway no model can be called.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kube.names import INSTANCE_LABEL
 from kube.paths import mapping
 from review.kinds import CRITICAL, DISRUPTIVE
-from review.preview import SECRET, Preview, Side
+from review.preview import SECRET, Preview
 from review.risk import Risk
 from review.text import clean
 
@@ -23,22 +23,22 @@ _CONSUMER = "consumer-"
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
-    """Access on one side: consumers by model, with the model's URN, and key versions by consumer."""
+class _Access:
+    """Access on one side: consumers by model, with the model's URN, and key versions by consumer.
+
+    `two_seeds` is True during a rotation, while the keys of the previous seed are valid too.
+    """
 
     models: Mapping[str, tuple[str, tuple[str, ...]]]
     keys: Mapping[str, tuple[str, ...]]
     two_seeds: bool
-    """True during a rotation, while the keys of the previous seed are valid too."""
 
 
 def lost_access(preview: Preview) -> Iterator[Risk]:
-    """The risks of `preview` for consumers of models."""
-    before, after = _side(preview, old=True), _side(preview, old=False)
+    before, after = _access(preview, old=True), _access(preview, old=False)
     for model, (urn, consumers) in sorted(before.models.items()):
-        remaining = after.models.get(model, ("", ()))
-        missing = [each for each in consumers if each not in remaining[1]]
-        if missing:
+        _, remaining = after.models.get(model, ("", ()))
+        if missing := [each for each in consumers if each not in remaining]:
             is_removed = model not in after.models
             yield Risk(
                 weight=CRITICAL,
@@ -51,91 +51,74 @@ def lost_access(preview: Preview) -> Iterator[Risk]:
                 order=0,
             )
     owner = next((step.urn for step in preview.steps if step.type == _KEYS), "")
-    yield from _lost_keys(owner, before.keys, after.keys)
-    yield from _other_keys(preview, owner, before, after)
+    for risk in (*_lost_keys(before, after), *_other_keys(preview, before, after)):
+        yield replace(risk, urn=owner)
 
 
-def _lost_keys(owner: str, before: Mapping[str, tuple[str, ...]], after: Mapping[str, tuple[str, ...]]) -> Iterator[Risk]:
-    for consumer, versions in sorted(before.items()):
-        missing = [each for each in versions if each not in after.get(consumer, ())]
-        if missing:
-            some = f"{'key' if len(missing) == 1 else 'keys'} {', '.join(missing)}"
-            noun = some if consumer in after else f"every key ({some})"
-            yield Risk(
-                weight=CRITICAL,
-                what=f"loses {noun}",
-                kind="consumer",
-                name=consumer,
-                urn=owner,
-                cause=f"{'version' if len(missing) == 1 else 'versions'} {', '.join(missing)} dropped",
-                consequence="requests that still use them are denied (401)"
-                if len(missing) > 1
-                else "requests that still use it are denied (401)",
-                order=1,
-            )
+def _lost_keys(before: _Access, after: _Access) -> Iterator[Risk]:
+    for consumer, versions in sorted(before.keys.items()):
+        missing = [each for each in versions if each not in after.keys.get(consumer, ())]
+        if not missing:
+            continue
+        numbers, plural, pronoun = ", ".join(missing), *(("s", "them") if len(missing) > 1 else ("", "it"))
+        what = f"key{plural} {numbers}" if consumer in after.keys else f"every key (key{plural} {numbers})"
+        consequence = f"requests that still use {pronoun} are denied (401)"
+        yield _keys_risk([consumer], CRITICAL, f"loses {what}", f"version{plural} {numbers} dropped", consequence)
 
 
-def _other_keys(preview: Preview, owner: str, before: _Side, after: _Side) -> Iterator[Risk]:
+def _other_keys(preview: Preview, before: _Access, after: _Access) -> Iterator[Risk]:
     """The risk of other keys for the same versions, and of the end of a rotation of the seed."""
     consumers = [each for each in _changed_secrets(preview) if before.keys.get(each) and before.keys.get(each) == after.keys.get(each)]
-    seeds = "apiKeySeed or an imported key changed: the same key versions have other values"
-    old_denied = "requests with the old keys are denied (401) until every client has its new key"
-    old_valid = "the old keys stay valid until previousApiKeySeed is removed: give every client its new key before"
-    if consumers and after.two_seeds:
-        yield _keys_risk(owner, consumers, DISRUPTIVE, "all keys change for", seeds, old_valid)
-    elif consumers:
-        yield _keys_risk(owner, consumers, CRITICAL, "all keys change for", seeds, old_denied)
+    if consumers:
+        seeds = "apiKeySeed or an imported key changed: the same key versions have other values"
+        weight, consequence = CRITICAL, "requests with the old keys are denied (401) until every client has its new key"
+        if after.two_seeds:
+            weight = DISRUPTIVE
+            consequence = "the old keys stay valid until previousApiKeySeed is removed: give every client its new key before"
+        yield _keys_risk(consumers, weight, "all keys change for", seeds, consequence)
     remaining = sorted({*before.keys} & {*after.keys})
     if remaining and before.two_seeds and not after.two_seeds:
         ended = "previousApiKeySeed is removed"
-        yield _keys_risk(owner, remaining, CRITICAL, "keys of the previous seed end for", ended, "requests with them are denied (401)")
+        yield _keys_risk(remaining, CRITICAL, "keys of the previous seed end for", ended, "requests with them are denied (401)")
 
 
-def _keys_risk(owner: str, consumers: list[str], weight: int, what: str, cause: str, consequence: str) -> Risk:
+def _keys_risk(consumers: list[str], weight: int, what: str, cause: str, consequence: str) -> Risk:
     kind = "consumer" if len(consumers) == 1 else "consumers"
-    return Risk(weight=weight, what=what, kind=kind, name=_listed(consumers), urn=owner, cause=cause, consequence=consequence, order=1)
+    return Risk(weight=weight, what=what, kind=kind, name=_listed(consumers), urn="", cause=cause, consequence=consequence, order=1)
 
 
 def _changed_secrets(preview: Preview) -> Iterator[str]:
-    """The consumers whose Secret gets other values."""
     for step in preview.changed:
         if step.type != SECRET or step.op not in ("update", "replace") or step.old is None or step.new is None:
             continue
-        old, new = (_labels(state).get(INSTANCE_LABEL, "") for state in (step.old, step.new))
+        old, new = (mapping(side.inputs, "metadata", "labels").get(INSTANCE_LABEL, "") for side in (step.old, step.new))
         if isinstance(new, str) and old == new and new.startswith(_CONSUMER) and step.data_changes:
             yield clean(new.removeprefix(_CONSUMER))
 
 
-def _labels(side: Side) -> dict[str, Any]:
-    return mapping(side.inputs, "metadata", "labels")
-
-
-def _side(preview: Preview, *, old: bool) -> _Side:
+def _access(preview: Preview, *, old: bool) -> _Access:
     models: dict[str, tuple[str, tuple[str, ...]]] = {}
     keys: dict[str, tuple[str, ...]] = {}
     has_gateway = two_seeds = False
     for step in preview.steps:
-        if not step.type.startswith("inferplan:"):
-            continue
-        state = (step.old or (step.new if step.op == "same" else None)) if old else (None if step.op in ("delete", "discard") else step.new)
-        spec = mapping(state.inputs if state else None, "spec")
-        if state is None:
+        side = step.before if old else step.after
+        if not step.type.startswith("inferplan:") or side is None:
             continue
         has_gateway = has_gateway or step.type == _GATEWAY
+        spec = mapping(side.inputs, "spec")
         consumers = spec.get("consumers")
         if isinstance(consumers, list):
             models[clean(step.name)] = (clean(step.urn), tuple(clean(str(each)) for each in consumers))
         elif isinstance(consumers, dict) and step.type == _KEYS:
             keys = {clean(name): _versions(each) for name, each in consumers.items()}
             two_seeds = spec.get("previousSeed") is True
-    return _Side(models if has_gateway else {}, keys, two_seeds)
+    return _Access(models if has_gateway else {}, keys, two_seeds)
 
 
 def _versions(consumer: Any) -> tuple[str, ...]:
     versions = consumer.get("keys") if isinstance(consumer, dict) else None
-    own = consumer.get("importedKeys") if isinstance(consumer, dict) else None
-    texts = [str(each) for each in versions] if isinstance(versions, list) else []
-    return tuple(sorted({*map(clean, texts), *(map(clean, own) if isinstance(own, dict) else ())}))
+    texts = map(str, versions) if isinstance(versions, list) else ()
+    return tuple(sorted({clean(each) for each in (*texts, *mapping(consumer, "importedKeys"))}))
 
 
 def _listed(names: list[str]) -> str:

@@ -16,17 +16,15 @@ def budget_of(config: dict[str, str]) -> Decimal | None:
 
     Raises ValueError when the budget cannot be read: one that is not enforced would be worse than none.
     """
-    text = config.get(BUDGET_KEY)
-    if text is None:
-        return None
+    # Pulumi.yaml needs a default for an optional structure, which is {}.
+    text = config.get(BUDGET_KEY, "{}")
     try:
         value = json.loads(text, parse_float=Decimal)
-    except ValueError as error:
-        raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}") from error
-    if value == {}:
-        # Pulumi.yaml needs a default for an optional structure, and this is it.
-        return None
-    limit = amount(str(value["monthlyUsd"])) if isinstance(value, dict) and "monthlyUsd" in value else None
+        if value == {}:
+            return None
+        limit = amount(str(value["monthlyUsd"]))
+    except (ValueError, TypeError, KeyError):
+        limit = None
     if limit is None or limit < 0:
         raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}")
     return limit

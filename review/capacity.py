@@ -18,25 +18,24 @@ from review.pods import NO_POOL, PodSet, accelerators_in, pool_of
 from review.prices import Machine, price_list
 
 NODE = "kubernetes:core/v1:Node"
-_GIB = Decimal(2**30)
+_ZERO = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Capacity of a pool's nodes at `nodes`, its maximum."""
+    """Capacity of a pool's nodes at `nodes`, its maximum. A node group may share its pool with others."""
 
     pool: str
     nodes: int
-    resource: str
-    accelerators: int
-    memory_gib: Decimal
+    resource: str = ""
+    accelerators: int = 0
+    memory_gib: Decimal = _ZERO
     group: bool = False
-    """True for the nodes of a node group, which may share its pool with others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolCapacity:
-    """One pool on one side of a change."""
+    """One pool on one side of a change. The highest requests are those once scalers have raised all workloads to their maximum."""
 
     pool: str
     nodes: int
@@ -44,21 +43,17 @@ class PoolCapacity:
     offered: int
     requested: int
     highest: int
-    """The accelerators that the workloads request once scalers have raised all of them to their maximum."""
     memory_offered_gib: Decimal
     memory_requested_gib: Decimal
     memory_highest_gib: Decimal
-    """The memory that the workloads request at the maximum of their scalers."""
 
     @property
     def memory_demand(self) -> str:
-        """The requested memory in GiB, as a range if scalers change it."""
         least, most = (f"{each:.0f}" for each in (self.memory_requested_gib, self.memory_highest_gib))
         return least if least == most else f"{least} to {most}"
 
     @property
     def demand(self) -> str:
-        """The requested accelerators, as a range if scalers change them."""
         return f"{self.requested}" if self.requested == self.highest else f"{self.requested} to {self.highest}"
 
 
@@ -67,37 +62,40 @@ OfferReader = Callable[[Declared], Offer | None]
 
 def pools(resources: Iterable[Declared], read_offer: OfferReader | None = None) -> dict[str, PoolCapacity]:
     """Every pool among `resources`, by name. `read_offer` reads the pools that only a component describes."""
+    everything = list(with_templates(resources))
     offers: dict[str, list[Offer]] = {}
-    requests: dict[str, list[PodSet]] = {}
-    for each in with_templates(resources):
-        offer = _offer(each) or (read_offer(each) if read_offer else None)
-        if offer is not None:
+    for each in everything:
+        if offer := _offer(each) or (read_offer(each) if read_offer else None):
             offers.setdefault(offer.pool, []).append(offer)
+    sets = _by_pool(everything)
+    if not any(each.accelerators for each in sets.get(NO_POOL, ())) and NO_POOL not in offers:
+        # Pods without accelerators and without a pool run anywhere, so they form no pool.
+        sets.pop(NO_POOL, None)
+    return {name: _capacity(name, offers.get(name, []), sets.get(name, [])) for name in sorted({*offers, *sets})}
+
+
+def _by_pool(resources: Iterable[Declared]) -> dict[str, list[PodSet]]:
+    sets: dict[str, list[PodSet]] = {}
+    for each in resources:
         for pods in each.pods:
-            requests.setdefault(pods.pool, []).append(pods)
-    # Pods without accelerators and without a pool run anywhere, so they form no pool.
-    names = [
-        *offers,
-        *(pool for pool, sets in requests.items() if pool not in offers and (pool != NO_POOL or any(each.accelerators for each in sets))),
-    ]
-    return {name: _capacity(name, offers.get(name, []), requests.get(name, [])) for name in sorted(names)}
+            sets.setdefault(pods.pool, []).append(pods)
+    return sets
 
 
 def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacity:
     groups = [each for each in offers if each.group]
     # Groups of one pool are several ways of buying the same nodes: it grows to the largest of them, not to their sum.
     offers = [each for each in offers if not each.group] + sorted(groups, key=lambda each: (each.accelerators, each.nodes))[-1:]
-    resources = [each.resource for each in offers if each.resource] + [each.resource for each in sets if each.resource]
     return PoolCapacity(
         pool=pool,
         nodes=sum(each.nodes for each in offers),
-        resource=resources[0] if resources else "",
+        resource=next((each.resource for each in (*offers, *sets) if each.resource), ""),
         offered=sum(each.accelerators for each in offers),
         requested=sum(each.accelerators * each.replicas for each in sets),
         highest=sum(each.accelerators * each.highest for each in sets),
-        memory_offered_gib=sum((each.memory_gib for each in offers), Decimal(0)),
-        memory_requested_gib=sum((each.memory_gib * each.replicas for each in sets), Decimal(0)),
-        memory_highest_gib=sum((each.memory_gib * each.highest for each in sets), Decimal(0)),
+        memory_offered_gib=sum((each.memory_gib for each in offers), _ZERO),
+        memory_requested_gib=sum((each.memory_gib * each.replicas for each in sets), _ZERO),
+        memory_highest_gib=sum((each.memory_gib * each.highest for each in sets), _ZERO),
     )
 
 
@@ -108,28 +106,21 @@ def _offer(resource: Declared) -> Offer | None:
         if not offered or pool == NO_POOL:
             return None
         name, count = accelerators_in(offered)
-        return Offer(pool=pool, nodes=1, resource=name, accelerators=count, memory_gib=(amount(offered.get("memory")) or Decimal(0)) / _GIB)
-    if resource.type == NODE_GROUP:
-        machine = price_list().machines.get(machine_of(resource.inputs))
-        labels = mapping(resource.inputs, "labels")
-        pool = pool_of(labels) if pool_of(labels) != NO_POOL else resource.name
-        nodes = sizes_of(resource.inputs)[2]
-        if machine is None:
-            return Offer(pool=pool, nodes=nodes, resource="", accelerators=0, memory_gib=Decimal(0), group=True)
-        return Offer(
-            pool=pool,
-            nodes=nodes,
-            resource=machine.resource,
-            accelerators=machine.accelerators * nodes,
-            memory_gib=machine.memory_gib * nodes,
-            group=True,
-        )
-    return None
+        return Offer(pool=pool, nodes=1, resource=name, accelerators=count, memory_gib=(amount(offered.get("memory")) or _ZERO) / 2**30)
+    if resource.type != NODE_GROUP:
+        return None
+    pool = pool_of(mapping(resource.inputs, "labels"))
+    pool = resource.name if pool == NO_POOL else pool
+    nodes = _sizes(resource.inputs)[2]
+    if (machine := _machine(resource)) is None:
+        return Offer(pool=pool, nodes=nodes, group=True)
+    accelerators, memory = machine.accelerators * nodes, machine.memory_gib * nodes
+    return Offer(pool=pool, nodes=nodes, resource=machine.resource, accelerators=accelerators, memory_gib=memory, group=True)
 
 
-def machine_of(inputs: dict[str, Any]) -> str:
-    """The first instance type of a node group's inputs, "" where they name none."""
-    return next(iter(machines_of(inputs)), "")
+def _machine(group: Declared) -> Machine | None:
+    """The machine of the first instance type of a node group, None where it names none or an unknown one."""
+    return price_list().machines.get(next(iter(machines_of(group.inputs)), ""))
 
 
 def machines_of(inputs: dict[str, Any]) -> list[str]:
@@ -138,7 +129,7 @@ def machines_of(inputs: dict[str, Any]) -> list[str]:
     return [each for each in types if isinstance(each, str)] if isinstance(types, list) else []
 
 
-def sizes_of(inputs: dict[str, Any]) -> tuple[int, int, int]:
+def _sizes(inputs: dict[str, Any]) -> tuple[int, int, int]:
     """Least, wanted and most nodes of a node group."""
     scaling = mapping(inputs, "scalingConfig")
     least = number(scaling.get("minSize"), 0)
@@ -164,21 +155,13 @@ def pools_of(resources: Sequence[Declared]) -> Iterator[Pool]:
         if each.type == NODE_GROUP:
             pool = pool_of(mapping(each.inputs, "labels"))
             groups.setdefault(each.urn if pool == NO_POOL else pool, []).append(each)
-    if not groups:
-        return
-    sets: dict[str, list[PodSet]] = {}
-    for each in resources:
-        for pods in each.pods:
-            sets.setdefault(pods.pool, []).append(pods)
+    sets = _by_pool(resources) if groups else {}
     for name, members in groups.items():
-        sizes = [sizes_of(each.inputs) for each in members]
-        most = max(most for _, _, most in sizes)
-        least = min(sum(least for least, _, _ in sizes), most)
-        desired = min(sum(desired for _, desired, _ in sizes), most)
-        machine = price_list().machines.get(next(iter(machines_of(members[0].inputs)), ""))
+        minima, wanted, maxima = zip(*(_sizes(each.inputs) for each in members), strict=True)
+        most = max(maxima)
         # Declared pods are those at the minimum of their scalers, so their nodes always run.
-        least = min(max(least, _nodes_for(sets.get(name, ()), machine, most)), most)
-        yield Pool(name=name, groups=tuple(members), least=least, needed=max(desired, least), most=most)
+        least = min(max(sum(minima), _nodes_for(sets.get(name, ()), _machine(members[0]), most)), most)
+        yield Pool(name=name, groups=tuple(members), least=least, needed=max(min(sum(wanted), most), least), most=most)
 
 
 def _nodes_for(sets: Iterable[PodSet], machine: Machine | None, most: int) -> int:

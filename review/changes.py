@@ -32,7 +32,6 @@ def property_changes(step: Step) -> tuple[PropertyChange, ...]:
 
 
 def output_changes(old: dict[str, Any], new: dict[str, Any]) -> tuple[PropertyChange, ...]:
-    """The changes between two sets of stack outputs."""
     return tuple(_pairs(old, new))
 
 

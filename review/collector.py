@@ -36,7 +36,6 @@ class StepCollector:
         self.owner = ("", "")
 
     def take(self, event: str, step: Step) -> None:
-        """Note one resourcePreEvent, resOutputsEvent or resOpFailedEvent."""
         self.belongs(step.urn)
         if event == "resOpFailedEvent":
             self.failed += 1
@@ -93,7 +92,6 @@ class StepCollector:
 
 
 def counts_of(steps: Iterable[StepSummary]) -> dict[str, int]:
-    """The number of resources per operation, counted as in the engine's summary."""
     return dict(sorted(Counter(step.op for step in steps if step.op not in _UNCOUNTED and not step.failed).items()))
 
 

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from kube.names import FAKE_NODE
 from kube.paths import mapping
-from kube.quantity import amount
+from kube.quantity import amount, number
 from review.capacity import NODE, Pool, machines_of, pools_of
 from review.declared import NODE_GROUP, Declared, with_templates
 from review.prices import PriceList, price_list
@@ -21,7 +21,6 @@ _CENT = Decimal("0.01")
 _GB = Decimal(10**9)
 _OLD_COPIES = 2
 """Copies that a preheat keeps by default."""
-_POOL = ":NodePool"
 _SERVICE = "kubernetes:core/v1:Service"
 _INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
 _VOLUME = "aws:ebs/volume:Volume"
@@ -31,7 +30,10 @@ _BLOCK = "CAPACITY_BLOCK"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostLine:
-    """One resource a month, in US dollars: as it is wanted, and the least and the most that it may come to."""
+    """One resource a month, in US dollars: as it is wanted, and the least and the most that it may come to.
+
+    `committable` is the part of `usual` that Savings Plans and reservations make cheaper: machines on demand.
+    """
 
     kind: str
     name: str
@@ -40,7 +42,6 @@ class CostLine:
     most: Decimal
     basis: str
     committable: Decimal = Decimal(0)
-    """The part of `usual` that Savings Plans and reservations make cheaper: machines on demand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,45 +57,40 @@ class Cost:
 
     @property
     def committable(self) -> Decimal:
-        """The part of `usual` that Savings Plans and reservations make cheaper."""
-        return sum((each.committable for each in self.lines), Decimal(0)).quantize(_CENT)
+        return _sum(each.committable for each in self.lines)
 
 
 def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None) -> Cost:
     """The monthly cost of `resources` by `prices`; default: the list of this version."""
     prices = prices or price_list()
-    lines: list[CostLine] = []
-    unpriced: list[tuple[str, str, str]] = []
     everything = list(with_templates(resources))
-    stored, notes = stored_weights(everything, prices)
+    stored, notes = _stored_weights(everything, prices)
     priced = [(each, *_price(each, prices)) for each in everything if each.type != NODE_GROUP]
     priced += [(pool.groups[0], *_pool_line(pool, prices)) for pool in pools_of(everything)]
-    for each, line, why_not in priced:
-        if line is not None:
-            lines.append(line)
-        if why_not:
-            unpriced.append((each.type.rpartition(":")[2], each.name, why_not))
-    lines += stored
+    lines = [line for _, line, _ in priced if line is not None] + stored
+    unpriced = {(each.kind, each.name, why_not) for each, _, why_not in priced if why_not}
     return Cost(
-        usual=sum((each.usual for each in lines), Decimal(0)).quantize(_CENT),
-        least=sum((each.least for each in lines), Decimal(0)).quantize(_CENT),
-        most=sum((each.most for each in lines), Decimal(0)).quantize(_CENT),
+        usual=_sum(each.usual for each in lines),
+        least=_sum(each.least for each in lines),
+        most=_sum(each.most for each in lines),
         lines=tuple(sorted(lines, key=lambda each: (-each.usual, each.kind, each.name))),
-        unpriced=tuple(sorted(set(unpriced))),
+        unpriced=tuple(sorted(unpriced)),
         notes=notes,
     )
 
 
+def _sum(amounts: Iterable[Decimal]) -> Decimal:
+    return sum(amounts, Decimal(0)).quantize(_CENT)
+
+
 def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     """The line of one resource, and why a part of it or all of it has no price."""
-    if each.type == _VOLUME:
-        return _volume(each, prices)
     if each.type == NODE:
         is_fake = mapping(each.inputs, "metadata", "annotations").get(FAKE_NODE) is not None
         return None, "a fake node, it costs nothing" if is_fake else "an existing node"
-    if each.type.endswith(_POOL):
+    if each.type.endswith(":NodePool"):
         return None, "existing nodes" if mapping(each.inputs, "spec").get("provider") == "existing" else ""
-    return _flat(each, prices)
+    return _volume(each, prices) if each.type == _VOLUME else _flat(each, prices)
 
 
 def _flat(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
@@ -116,42 +112,38 @@ def _balancer(each: Declared) -> str:
 
 
 def _line(each: Declared, month: Decimal, basis: str) -> CostLine:
-    return CostLine(kind=each.type.rpartition(":")[2], name=each.name, usual=month, least=month, most=month, basis=basis)
+    return CostLine(kind=each.kind, name=each.name, usual=month, least=month, most=month, basis=basis)
 
 
 def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
     """The line of one pool: the nodes that its declared pods need, and the least and the most that it may come to."""
     ways = [each.inputs.get("capacityType") or "ON_DEMAND" for each in pool.groups]
     names = list(dict.fromkeys(name for each in pool.groups for name in machines_of(each.inputs)))
-    entries = [prices.machines.get(name) for name in names]
-    hourly = [machine.usd_per_hour for machine in entries if machine is not None and machine.usd_per_hour is not None]
+    listed = {name: machine.usd_per_hour for name in names if (machine := prices.machines.get(name)) is not None}
+    hourly = [price for price in listed.values() if price is not None]
     if not names or len(hourly) < len(names):
-        missing = [name for name, machine in zip(names, entries, strict=True) if machine is None or machine.usd_per_hour is None]
+        missing = [name for name in names if listed.get(name) is None]
         return None, f"{NO_PRICE} {', '.join(missing) or 'a machine that the launch template names'}"
     disk, no_disk = _disk(pool.groups[0].inputs, prices)
-    block = ways == [_BLOCK]
     # A block is paid for in advance, whether its nodes are used or not.
-    least, needed = (pool.most, pool.most) if block else (pool.least, pool.needed)
-    fee = _fee(pool, names, prices)
+    least, needed = (pool.most, pool.most) if ways == [_BLOCK] else (pool.least, pool.needed)
+    fee = Decimal(0)
+    if pool.groups[0].inputs.get("autoMode"):
+        fee = prices.auto_mode["accelerated" if prices.machines[names[0]].accelerators else "general"]
     cheapest, usual, dearest = (price * prices.hours * (1 + fee) + disk for price in (min(hourly), hourly[0], max(hourly)))
     # The price of spot is that of the instance: the disk and the fee cost the same.
     lowest = min(hourly) * prices.hours * (prices.spot_lowest + fee) + disk if "SPOT" in ways else cheapest
-    committable = hourly[0] * prices.hours * needed if ways == ["ON_DEMAND"] else Decimal(0)
-    amounts = {"usual": usual * needed, "least": lowest * least, "most": dearest * pool.most, "committable": committable}
-    kind, name = ("NodeGroup", pool.groups[0].name) if len(pool.groups) == 1 and not fee else ("pool", pool.name)
-    return CostLine(kind=kind, name=name, basis=_basis(pool, names, hourly[0], ways, needed) + _fee_basis(fee), **amounts), no_disk
-
-
-def _fee(pool: Pool, names: list[str], prices: PriceList) -> Decimal:
-    """The fee of EKS Auto Mode for one node as a share of its list price, whatever it is bought by; 0 for a node group."""
-    if not pool.groups[0].inputs.get("autoMode"):
-        return Decimal(0)
-    machine = prices.machines.get(names[0])
-    return prices.auto_mode["accelerated" if machine is not None and machine.accelerators else "general"]
-
-
-def _fee_basis(fee: Decimal) -> str:
-    return f"; with about {float(fee * 100):g}% for EKS Auto Mode" if fee else ""
+    is_group = len(pool.groups) == 1 and not fee
+    line = CostLine(
+        kind="NodeGroup" if is_group else "pool",
+        name=pool.groups[0].name if is_group else pool.name,
+        usual=usual * needed,
+        least=lowest * least,
+        most=dearest * pool.most,
+        basis=_basis(pool, names, hourly[0], ways, needed) + (f"; with about {float(fee * 100):g}% for EKS Auto Mode" if fee else ""),
+        committable=hourly[0] * prices.hours * needed if ways == ["ON_DEMAND"] else Decimal(0),
+    )
+    return line, no_disk
 
 
 def _basis(pool: Pool, names: list[str], price: Decimal, ways: list[str], needed: int) -> str:
@@ -179,15 +171,13 @@ def _volume(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     return _line(each, size * prices.per_gib_month[kind], f"{size} GiB {kind}"), ""
 
 
-def stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[list[CostLine], tuple[str, ...]]:
+def _stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[list[CostLine], tuple[str, ...]]:
     """The lines of the file systems and buckets in `resources` that hold weights of a declared size, and notes on reading them.
 
     Sizes are those that models declare. Requests, and what else is stored there, are not known.
     """
     stores = {each.name: each for each in resources if each.type in prices.per_gb_month}
-    once: dict[str, Decimal] = {}
-    copies: dict[str, Decimal] = {}
-    done: set[tuple[str, str]] = set()
+    contents: dict[str, dict[str, tuple[Decimal, int]]] = {}
     notes = []
     for each in resources:
         spec = mapping(each.inputs, "spec")
@@ -196,27 +186,19 @@ def stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[li
         if size is None or not each.type.startswith("inferplan:serving:"):
             continue
         gigabytes = size / _GB
-        places = ((weights.get("store"), str(weights.get("path")), 1), (preheat.get("into"), each.name, _kept(preheat)))
-        for store, what, count in places:
-            if isinstance(store, str) and store in stores and (store, what) not in done:
-                done.add((store, what))
-                once[store] = once.get(store, Decimal(0)) + gigabytes
-                copies[store] = copies.get(store, Decimal(0)) + gigabytes * count
-        source = preheat.get("into") or weights.get("store")
-        price = prices.per_gb_read.get(stores[source].type) if isinstance(source, str) and source in stores else None
+        source, target = weights.get("store"), preheat.get("into")
+        for store, path, copies in ((source, str(weights.get("path")), 1), (target, each.name, number(preheat.get("keep"), _OLD_COPIES))):
+            if isinstance(store, str) and store in stores:
+                contents.setdefault(store, {}).setdefault(path, (gigabytes, copies))
+        read = target or source
+        price = prices.per_gb_read.get(stores[read].type) if isinstance(read, str) and read in stores else None
         if price is not None:
-            notes.append(f"each start of a replica of {each.name} reads {gigabytes:.0f} GB from {source}, {gigabytes * price:.2f} USD")
-    lines = [_store_line(stores[name], once[name], copies[name], prices) for name in once]
+            notes.append(f"each start of a replica of {each.name} reads {gigabytes:.0f} GB from {read}, {gigabytes * price:.2f} USD")
+    lines = [_store_line(stores[name], contents[name].values(), prices.per_gb_month[stores[name].type]) for name in contents]
     return lines, (f"By start, not in the sum: {'; '.join(notes)}.",) if notes else ()
 
 
-def _store_line(store: Declared, once: Decimal, copies: Decimal, prices: PriceList) -> CostLine:
-    price = prices.per_gb_month[store.type]
+def _store_line(store: Declared, contents: Collection[tuple[Decimal, int]], price: Decimal) -> CostLine:
+    once, copies = sum(size for size, _ in contents), sum(size * count for size, count in contents)
     basis = f"{once:.0f} GB of declared weights at {price} USD per GB and month" + (", more with old copies" if copies > once else "")
-    amounts = {"usual": once * price, "least": once * price, "most": copies * price}
-    return CostLine(kind=store.type.rpartition(":")[2], name=store.name, basis=basis, **amounts)
-
-
-def _kept(preheat: dict[str, object]) -> int:
-    count = amount(preheat.get("keep", _OLD_COPIES))
-    return int(count) if count is not None else _OLD_COPIES
+    return CostLine(kind=store.kind, name=store.name, basis=basis, usual=once * price, least=once * price, most=copies * price)

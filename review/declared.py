@@ -11,7 +11,8 @@ from kube.field_owners import SCALER_BOUNDS
 from kube.paths import mapping
 from kube.quantity import amount, number
 from review.pods import PodSet, pod_sets
-from review.preview import Preview, Side, StepSummary
+from review.preview import Preview
+from review.step import kind_of
 
 When = Literal["before", "after"]
 
@@ -21,8 +22,6 @@ _NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
 _NODE_CLASS = "kubernetes:eks.amazonaws.com/v1:NodeClass"
 _CAPACITY_TYPES = {"on-demand": "ON_DEMAND", "spot": "SPOT", "reserved": "CAPACITY_BLOCK"}
 _GIB = 2**30
-_BEFORE = frozenset({"same", "read", "update", "replace", "delete", "discard"})
-_GONE = frozenset({"delete", "discard"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +35,18 @@ class Declared:
     counted: tuple[PodSet, ...] | None = None
 
     @property
+    def kind(self) -> str:
+        return kind_of(self.type)
+
+    @property
     def pods(self) -> tuple[PodSet, ...]:
-        """The pods that it keeps running."""
         return tuple(pod_sets(self.type, self.urn, self.name, self.inputs)) if self.counted is None else self.counted
 
 
 def declared(preview: Preview, side: When) -> Iterator[Declared]:
     """The resources of `preview` on one side. A digest lists no unchanged ones; see `whole`."""
     for step in preview.steps:
-        state = _state(step, side)
+        state = step.before if side == "before" else step.after
         if state is not None:
             yield Declared(type=step.type, urn=step.urn, name=step.name, inputs=state.inputs, counted=state.pods)
 
@@ -52,15 +54,6 @@ def declared(preview: Preview, side: When) -> Iterator[Declared]:
 def whole(preview: Preview) -> bool:
     """True if `preview` lists every resource of the stack, so that sums are complete."""
     return preview.form == "events" and not preview.incomplete
-
-
-def _state(step: StepSummary, side: When) -> Side | None:
-    if side == "before":
-        if step.op not in _BEFORE:
-            return None
-        # In the first plan of a stack the old state of an unchanged resource may be left out.
-        return step.old or (step.new if step.op == "same" else None)
-    return None if step.op in _GONE else step.side
 
 
 def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:

@@ -36,8 +36,6 @@ class DiagnosticEvent(Record):
 
 
 class ErrorEvent(Record):
-    """A failure of the engine itself."""
-
     error: str = ""
 
 

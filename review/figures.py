@@ -21,22 +21,18 @@ _MOST_UNPRICED = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table of the report. `notes` name the basis of the figures and what they leave out."""
+    """A table of the report. `notes` name the basis of the figures and what they leave out. `changed` is True if any row changes."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     changed: bool = True
-    """True if the change affects any row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """The tables of one stack, and their short forms. `over_budget` says how the cost exceeds the budget, "" if it does not or there is none.
-
-    `short` are the pools whose requests exceed their capacity by more than before.
-    """
+class Summary:
+    """The tables of one stack, and their short forms. `over_budget` says how the cost exceeds the budget, "" if it does not."""
 
     tables: tuple[Table, ...] = ()
     over_budget: str = ""
@@ -44,12 +40,17 @@ class Figures:
     memory: str = ""
     cost: str = ""
     cost_change: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures(Summary):
+    """The figures of one stack. `short` are the pools whose requests exceed their capacity by more than before."""
+
     forecasts: tuple[Rollout, ...] = ()
     short: tuple[PoolCapacity, ...] = ()
 
     @property
     def stuck(self) -> int:
-        """The number of rollouts that will wait indefinitely."""
         return sum(bool(each.stuck) for each in self.forecasts)
 
 
@@ -85,49 +86,51 @@ def _cost_text(before: Cost, after: Cost) -> str:
     return f"{_turn(usd(before.usual), usd(after.usual))}, at most {_turn(usd(before.most), usd(after.most))}"
 
 
-def _by_pool(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapacity], part: Callable[[PoolCapacity], object]) -> str:
-    sides = ((name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
-    accelerated = ((name, was, will) for name, was, will in sides if any(each and each.resource for each in (was, will)))
-    return ", ".join(f"{clean(name)} {_turn(was and part(was), will and part(will))}" for name, was, will in accelerated)
+Pools = Mapping[str, PoolCapacity]
+
+
+def _pairs(before: Pools, after: Pools) -> Iterator[tuple[str, str, PoolCapacity | None, PoolCapacity | None]]:
+    """Name, accelerator and both sides of each pool."""
+    for name in sorted({*before, *after}):
+        was, will = before.get(name), after.get(name)
+        yield name, next((each.resource for each in (will, was) if each), ""), was, will
+
+
+def _by_pool(before: Pools, after: Pools, part: Callable[[PoolCapacity], object]) -> str:
+    return ", ".join(
+        f"{clean(name)} {_turn(was and part(was), will and part(will))}"
+        for name, _, was, will in _pairs(before, after)
+        if any(each and each.resource for each in (was, will))
+    )
 
 
 def _is_short(was: PoolCapacity | None, will: PoolCapacity) -> bool:
     # A pool of which nothing tells how many nodes it has is not empty, only unknown.
     has_nodes = will.nodes or (was is not None and was.nodes)
-    return (
-        bool(has_nodes) and will.highest > will.offered and (was is None or will.highest - will.offered > max(was.highest - was.offered, 0))
-    )
+    missing_before = 0 if was is None else max(was.highest - was.offered, 0)
+    return bool(has_nodes) and will.highest - will.offered > missing_before
 
 
-def _capacity(before: Mapping[str, PoolCapacity], after: Mapping[str, PoolCapacity]) -> Iterator[Table]:
+def _capacity(before: Pools, after: Pools) -> Iterator[Table]:
     rows = []
-    for name in sorted({*before, *after}):
-        was, will = before.get(name), after.get(name)
-        either = will or was
-        if either is None:
-            continue
-        demand, offered = _turn(was and was.demand, will and will.demand), _turn(was and was.offered, will and will.offered)
+    for name, resource, was, will in _pairs(before, after):
         memory = [None if each is None else f"{each.memory_demand} of {each.memory_offered_gib:.0f} GiB" for each in (was, will)]
         short = " ⚠️ requests exceed capacity" if will and will.highest > will.offered else ""
         rows.append(
             (
                 clean(name),
-                clean(either.resource) or "none",
+                clean(resource) or "none",
                 _turn(was and was.nodes, will and will.nodes),
-                offered,
-                f"{demand}{short}",
+                _turn(was and was.offered, will and will.offered),
+                f"{_turn(was and was.demand, will and will.demand)}{short}",
                 _turn(*memory),
             )
         )
     if rows:
         note = "Offered: all nodes that the pool may have. Requested: by workloads that keep running; Jobs are not counted."
-        yield Table(
-            title="Capacity",
-            columns=("pool", "accelerator", "nodes", "accelerators offered", "requested", "memory requested"),
-            rows=tuple(rows),
-            notes=(note,),
-            changed=any("→" in cell for row in rows for cell in row),
-        )
+        columns = ("pool", "accelerator", "nodes", "accelerators offered", "requested", "memory requested")
+        changed = any("→" in cell for row in rows for cell in row)
+        yield Table(title="Capacity", columns=columns, rows=tuple(rows), notes=(note,), changed=changed)
 
 
 def _turn(before: object, after: object) -> str:
@@ -144,29 +147,29 @@ def _cost(before: Cost, after: Cost, budget: Decimal | None, region: str) -> Ite
     unchanged: list[CostLine] = []
     for line in after.lines:
         was = by_name.pop((line.kind, line.name), None)
-        if was is not None and (was.usual, was.least, was.most) == (line.usual, line.least, line.most):
+        if was is not None and _amounts(was) == _amounts(line):
             unchanged.append(line)
             continue
         old, span = (was.usual, _turn(_range(was), _range(line))) if was else (Decimal(0), _range(line))
         rows.append((clean(f"{line.kind} {line.name}: {line.basis}"), _turn(usd(old), usd(line.usual)), _delta(line.usual - old), span))
     rows += [(clean(f"{each.kind} {each.name}"), f"{usd(each.usual)} → none", _delta(-each.usual), "") for each in by_name.values()]
     if unchanged:
-        rows.append(_alike(unchanged))
+        # One row by kind: it is most of a stack and nothing to decide about.
+        kinds = sorted(Counter(clean(each.kind) for each in unchanged).items())
+        usual, least, most = (sum(amounts, Decimal(0)) for amounts in zip(*map(_amounts, unchanged), strict=True))
+        names = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds)
+        rows.append((f"unchanged: {names}", usd(usual), "none", _span(least, most)))
     yield Table(
         title="Monthly cost",
         columns=("what", "before → after", "change", "least to most"),
         rows=tuple(rows),
         notes=tuple(_notes(before, after, budget, region)),
-        changed=(before.usual, before.least, before.most, before.unpriced) != (after.usual, after.least, after.most, after.unpriced),
+        changed=(_amounts(before), before.unpriced) != (_amounts(after), after.unpriced),
     )
 
 
-def _alike(lines: Sequence[CostLine]) -> tuple[str, str, str, str]:
-    """One row for what costs what it did, by kind: it is most of a stack and nothing to decide about."""
-    kinds = Counter(clean(each.kind) for each in lines)
-    names = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in sorted(kinds.items()))
-    usual, least, most = (sum((getattr(each, part) for each in lines), Decimal(0)) for part in ("usual", "least", "most"))
-    return f"unchanged: {names}", usd(usual), "none", usd(most) if least == most else f"{usd(least)} to {usd(most)}"
+def _amounts(cost: Cost | CostLine) -> tuple[Decimal, Decimal, Decimal]:
+    return cost.usual, cost.least, cost.most
 
 
 def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> Iterator[str]:
@@ -189,7 +192,6 @@ def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> It
 
 
 def _unpriced(cost: Cost, *, but: Cost | None = None) -> str:
-    """Resources without a price, by cause; without those that `but` names too."""
     earlier = {each[:2] for each in but.unpriced} | {(each.kind, each.name) for each in but.lines} if but else set()
     names_by_cause: dict[tuple[str, str], list[str]] = {}
     for kind, name, why in cost.unpriced:
@@ -208,8 +210,11 @@ def _delta(value: Decimal) -> str:
     return "none" if value == 0 else f"{'+' if value > 0 else ''}{usd(value)}"
 
 
-def _range(what: object) -> str:
-    least, most = (getattr(what, side) for side in ("least", "most"))
+def _range(cost: Cost | CostLine) -> str:
+    return _span(cost.least, cost.most)
+
+
+def _span(least: Decimal, most: Decimal) -> str:
     return usd(most) if least == most else f"{usd(least)} to {usd(most)}"
 
 

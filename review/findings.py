@@ -15,6 +15,12 @@ from review.text import clean, one_line, shortened
 
 FORMAT = "inferplan-rehearsal/1"
 _MOST = 12
+_OUTCOMES = {
+    "ready": "🟢 everything became ready",
+    "refused": "⛔ the cluster or the program rejected it",
+    "stuck": "⛔ it was not ready in time",
+    "base failed": "⛔ the base revision itself could not be deployed, so nothing was rehearsed",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,42 +52,42 @@ class Findings:
 
     @property
     def good(self) -> bool:
-        """True if everything became ready."""
         return self.outcome == "ready"
 
 
 def findings_of(records: Iterable[Mapping[str, Any]], *, stack: str, base: str, head: str, outcome: str) -> Findings:
-    """The findings in the event log of applying `head`."""
-    records = list(records)
-    changed = [each for each in records if each["kind"] == "applied" and each.get("change") != "unchanged"]
-    refusals = [f"{each['target']}: {each['message']}" for each in records if each["kind"] == "failed"]
-    if not refusals:
-        refusals = [each["message"] for each in records if each["kind"] == "refused"]
-    pending = {f"pod {each['pod']}: {each['reason']}": None for each in records if each["kind"] == "pending"}
-    ready = {each["target"] for each in records if each["kind"] == "ready"}
-    waits = {each["target"]: each["reason"] for each in records if each["kind"] == "waiting"}
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    seconds = 0.0
+    for each in records:
+        by_kind.setdefault(each["kind"], []).append(each)
+        seconds = max(seconds, each["at"])
+    kinds = ("applied", "failed", "refused", "pending", "ready", "waiting", "pruned")
+    applied, failed, refused, pending, ready, waiting, pruned = (by_kind.get(kind, []) for kind in kinds)
+    changed = [each for each in applied if each.get("change") != "unchanged"]
+    refusals = [f"{each['target']}: {each['message']}" for each in failed] or [each["message"] for each in refused]
+    are_ready = {each["target"] for each in ready}
+    waits = {each["target"]: each["reason"] for each in waiting if each["target"] not in are_ready}
     return Findings(
         stack=clean(stack),
         base=clean(base),
         head=clean(head),
         outcome=outcome,
-        seconds=max((each["at"] for each in records), default=0.0),
-        order=tuple(_text(f"{each['target']} {each['change']}") for each in changed),
-        refusals=tuple(map(_text, refusals)),
-        replaced=tuple(_text(f"{each['target']}: {each.get('note') or 'replaced'}") for each in changed if each["change"] == "replaced"),
-        pending=tuple(map(_text, pending)),
-        waiting=tuple(_text(f"{target}: {reason}") for target, reason in waits.items() if target not in ready),
-        models=tuple(_models(records, {each["target"].rpartition("/")[2] for each in changed if each["target"].startswith("Deployment")})),
-        pruned=tuple(_text(each["target"]) for each in records if each["kind"] == "pruned"),
+        seconds=seconds,
+        order=_texts(f"{each['target']} {each['change']}" for each in changed),
+        refusals=_texts(refusals),
+        replaced=_texts(f"{each['target']}: {each.get('note') or 'replaced'}" for each in changed if each["change"] == "replaced"),
+        pending=_texts(dict.fromkeys(f"pod {each['pod']}: {each['reason']}" for each in pending)),
+        waiting=_texts(f"{target}: {reason}" for target, reason in waits.items()),
+        models=tuple(_models(by_kind, {each["target"].rpartition("/")[2] for each in changed if each["target"].startswith("Deployment")})),
+        pruned=_texts(each["target"] for each in pruned),
     )
 
 
-def _models(records: list[Mapping[str, Any]], deployments: set[str]) -> Iterable[ModelFinding]:
-    load = {each["name"]: each["seconds"] for each in records if each["kind"] == "model"}
+def _models(by_kind: Mapping[str, list[Mapping[str, Any]]], deployments: set[str]) -> Iterable[ModelFinding]:
+    load = {each["name"]: each["seconds"] for each in by_kind.get("model", [])}
     states_by_name: dict[str, list[Mapping[str, Any]]] = {}
-    for each in records:
-        if each["kind"] == "replicas":
-            states_by_name.setdefault(each["name"], []).append(each)
+    for each in by_kind.get("replicas", []):
+        states_by_name.setdefault(each["name"], []).append(each)
     for name, states in sorted(states_by_name.items()):
         # A new Deployment has no callers until it is ready for the first time.
         if name not in deployments or states[0]["ready"] == 0:
@@ -93,7 +99,6 @@ def _models(records: list[Mapping[str, Any]], deployments: set[str]) -> Iterable
 
 
 def save(findings: Findings) -> bytes:
-    """`findings` as JSON."""
     return (json.dumps({"format": FORMAT, **asdict(findings)}, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
@@ -118,12 +123,9 @@ def load(content: bytes, *, source: str) -> Findings | None:
 
 
 def table(findings: Findings) -> Table:
-    """The findings as a table of a report."""
     rows = [("outcome", _OUTCOMES.get(findings.outcome, clean(findings.outcome)))]
-    rows += [("rejected", each) for each in _some(findings.refusals)]
-    rows += [("pending", each) for each in _some(findings.pending)]
-    rows += [("never ready", each) for each in _some(findings.waiting)]
-    rows += [("replaced", each) for each in _some(findings.replaced)]
+    lists = {"rejected": findings.refusals, "pending": findings.pending, "never ready": findings.waiting, "replaced": findings.replaced}
+    rows += [(kind, each) for kind, texts in lists.items() for each in _some(texts)]
     for each in findings.models:
         minutes = "" if each.minutes is None else f"; about {each.minutes} minutes of loading weights, one replica after the other"
         rows.append((f"replicas of {each.name}", f"{each.lowest_ready} of {each.wanted} ready at the lowest{minutes}"))
@@ -133,20 +135,7 @@ def table(findings: Findings) -> Table:
         f"{findings.head} applied over {findings.base} on a real control plane with fake nodes, as many and as large as the stack's, "
         f"in {findings.seconds:.0f} s; servers start at once there, so the minutes are computed from the size of the weights."
     )
-    return Table(
-        title="Rehearsed upgrade",
-        columns=("finding", "what happened"),
-        rows=tuple((_text(kind), _text(what)) for kind, what in rows),
-        notes=(clean(note),),
-    )
-
-
-_OUTCOMES = {
-    "ready": "🟢 everything became ready",
-    "refused": "⛔ the cluster or the program rejected it",
-    "stuck": "⛔ it was not ready in time",
-    "base failed": "⛔ the base revision itself could not be deployed, so nothing was rehearsed",
-}
+    return Table(title="Rehearsed upgrade", columns=("finding", "what happened"), rows=tuple(map(_texts, rows)), notes=(clean(note),))
 
 
 def _some(texts: tuple[str, ...]) -> list[str]:
@@ -154,5 +143,5 @@ def _some(texts: tuple[str, ...]) -> list[str]:
     return [*texts[:_MOST], *more]
 
 
-def _text(text: str) -> str:
-    return shortened(one_line(clean(text)), 1000)
+def _texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(shortened(one_line(clean(text)), 1000) for text in texts)

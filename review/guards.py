@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -22,13 +22,15 @@ _ORDER = 3000
 _STRICTNESS = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 3}
 _LONGEST = 200
 
+Settings = Mapping[str, Any]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
     """The policy settings of one stack on both sides; `before` is None where it is not known. `code` are changed files of the pack."""
 
-    after: Mapping[str, Any] = field(default_factory=dict)
-    before: Mapping[str, Any] | None = None
+    after: Settings = field(default_factory=dict)
+    before: Settings | None = None
     today: str = ""
     unread: str = ""
     code: tuple[str, ...] = ()
@@ -48,59 +50,49 @@ GuardReader = Callable[[str], Guards]
 
 
 def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
-    """The risks of a change to the guards of the stack of `preview`."""
-    yield from _budget_risks(preview)
-    if guards is None:
-        return
+    """The risks of changes to the guards; those that name no rule are of the stack of `preview`."""
+    for risk in (*_budget_risks(preview), *(_policy_risks(guards) if guards else ())):
+        yield risk if risk.name else replace(risk, kind="stack", name=clean(preview.stack))
+
+
+def _policy_risks(guards: Guards) -> Iterator[Risk]:
     if guards.unread:
-        yield _risk(preview, CRITICAL, "policy settings cannot be read", guards.unread, "exemptions from the policies are unknown")
+        yield _risk(CRITICAL, "policy settings cannot be read", guards.unread, "exemptions from the policies are unknown")
     if guards.code:
         files = f"{', '.join(guards.code[:3])}{f' and {len(guards.code) - 3} more' if len(guards.code) > 3 else ''}"
-        yield _risk(
-            preview, DISRUPTIVE, "the policy pack changes", files, "rules may miss violations that they found before: review their code"
-        )
+        yield _risk(DISRUPTIVE, "the policy pack changes", files, "rules may miss violations that they found before: review their code")
     if guards.before is not None:
-        yield from _exemption_risks(preview, guards.before, guards.after)
-        yield from _setting_risks(preview, guards.before, guards.after)
+        yield from _exemption_risks(guards.before, guards.after)
+        for key in sorted({*guards.before, *guards.after} - {"exemptions"}):
+            yield from _setting_risks(key, guards.before.get(key), guards.after.get(key))
 
 
-def _exemption_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
+def _exemption_risks(before: Settings, after: Settings) -> Iterator[Risk]:
     existing = [*_exemptions(before)]
+    subjects = [_subject(each) for each in existing]
     for each in _exemptions(after):
         if each not in existing:
-            earlier = next((one for one in existing if _subject(one) == _subject(each)), None)
-            what = "gets an exemption" if earlier is None else "gets a wider or longer exemption"
-            yield _risk(
-                preview,
-                DISRUPTIVE,
-                what,
-                _exemption_text(each),
-                "violations of the rule no longer block",
-                name=clean(str(each.get("rule", "?"))),
-            )
+            what = "gets a wider or longer exemption" if _subject(each) in subjects else "gets an exemption"
+            rule = str(each.get("rule", "?"))
+            yield _risk(DISRUPTIVE, what, _exemption_text(each), "violations of the rule no longer block", rule=rule)
 
 
-def _setting_risks(preview: Preview, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
-    for key in sorted({*before, *after} - {"exemptions"}):
-        old, new = (side.get(key) for side in (before, after))
-        if not isinstance(old, dict | None) or not isinstance(new, dict | None):
-            if old != new:
-                yield _risk(
-                    preview, DISRUPTIVE, "changes a policy setting", f"{clean(key)}: {_json(old)} → {_json(new)}", "rules may allow more"
-                )
+def _setting_risks(key: str, old: Any, new: Any) -> Iterator[Risk]:
+    if not isinstance(old, dict | None) or not isinstance(new, dict | None):
+        if old != new:
+            cause = f"{clean(key)}: {_json(old)} → {_json(new)}"
+            yield _risk(DISRUPTIVE, "changes a policy setting", cause, "rules may allow more")
+        return
+    for rule in sorted({*(old or {}), *(new or {})}):
+        was, will = ((side or {}).get(rule) for side in (old, new))
+        if was == will:
             continue
-        for rule in sorted({*(old or {}), *(new or {})}):
-            was, will = ((side or {}).get(rule) for side in (old, new))
-            if was == will:
-                continue
-            if key == "levels":
-                if _stricter(was, will):
-                    continue
-                cause = f"{_json(was) if was else 'the level of the pack'} → {_json(will) if will else 'the level of the pack'}"
-                yield _risk(preview, CRITICAL, "is enforced less strictly", cause, "its violations may no longer block", name=clean(rule))
-            else:
-                cause = f"{clean(key)}: {_json(was)} → {_json(will)}"
-                yield _risk(preview, DISRUPTIVE, "allows something else", cause, "what it blocked may now pass", name=clean(rule))
+        if key != "levels":
+            cause = f"{clean(key)}: {_json(was)} → {_json(will)}"
+            yield _risk(DISRUPTIVE, "allows something else", cause, "what it blocked may now pass", rule=rule)
+        elif not _stricter(was, will):
+            cause = f"{_json(was) if was else 'the level of the pack'} → {_json(will) if will else 'the level of the pack'}"
+            yield _risk(CRITICAL, "is enforced less strictly", cause, "its violations may no longer block", rule=rule)
 
 
 def _stricter(was: Any, will: Any) -> bool:
@@ -109,27 +101,25 @@ def _stricter(was: Any, will: Any) -> bool:
     return ranks[1] >= ranks[0] and not (will is None and was is not None and ranks[1] == ranks[0])
 
 
-def _exemptions(settings: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _exemptions(settings: Settings) -> Iterator[Settings]:
     listed = settings.get("exemptions")
     yield from (each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else ()
 
 
-def _subject(exemption: Mapping[str, Any]) -> tuple[Any, ...]:
+def _subject(exemption: Settings) -> tuple[Any, ...]:
     return tuple(exemption.get(key) for key in ("rule", "resource", "path"))
 
 
-def _exemption_text(exemption: Mapping[str, Any]) -> str:
+def _exemption_text(exemption: Settings) -> str:
     where = " ".join(clean(str(exemption[key])) for key in ("resource", "path", "state") if exemption.get(key))
-    why = one_line(clean(str(exemption.get("reason", "no reason"))))
-    who = clean(str(exemption.get("owner", "no owner")))
-    end = clean(str(exemption.get("expires", "no end")))
-    return shortened(f"{clean(str(exemption.get('rule', '?')))} for {where or 'everything'}, until {end} ({who}): {why}", 2 * _LONGEST)
+    defaults = {"rule": "?", "expires": "no end", "owner": "no owner", "reason": "no reason"}
+    rule, end, who, why = (clean(str(exemption.get(key, default))) for key, default in defaults.items())
+    return shortened(f"{rule} for {where or 'everything'}, until {end} ({who}): {one_line(why)}", 2 * _LONGEST)
 
 
-def _risk(preview: Preview, weight: int, what: str, cause: str, consequence: str, *, name: str = "") -> Risk:
-    kind, name = ("rule", name) if name else ("stack", clean(preview.stack))
+def _risk(weight: int, what: str, cause: str, consequence: str, *, rule: str = "") -> Risk:
     cause = shortened(cause, 2 * _LONGEST)
-    return Risk(weight=weight, what=what, kind=kind, name=name, urn="", cause=cause, consequence=consequence, order=_ORDER)
+    return Risk(weight=weight, what=what, kind="rule", name=clean(rule), urn="", cause=cause, consequence=consequence, order=_ORDER)
 
 
 def _budget_risks(preview: Preview) -> Iterator[Risk]:
@@ -137,7 +127,7 @@ def _budget_risks(preview: Preview) -> Iterator[Risk]:
     if before is not None and (after is None or after > before):
         what = "no longer has a budget" if after is None else "has a higher budget"
         cause = f"budget.monthlyUsd: {usd(before)} → {'nothing' if after is None else usd(after)}"
-        yield _risk(preview, DISRUPTIVE, what, cause, "the budget no longer stops a change that costs more than the old one allowed")
+        yield _risk(DISRUPTIVE, what, cause, "the budget no longer stops a change that costs more than the old one allowed")
 
 
 def _budget(config: Mapping[str, str] | None) -> Decimal | None:

@@ -19,7 +19,6 @@ _ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td
 
 
 def render(report: Report) -> str:
-    """`report` as a self-contained page, the same text for the same report."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files("review").joinpath("templates/report.html.j2").read_text(encoding="utf-8"))
     ops = sorted({each.op for stack in report.stacks for each in stack.resources})

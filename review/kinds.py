@@ -72,7 +72,6 @@ def owned(type_: str) -> bool:
 
 
 def is_known(type_: str) -> bool:
-    """True if the table of kinds lists `type_`."""
     return _row(type_)[0] < len(_kinds())
 
 
@@ -85,13 +84,11 @@ def _row(type_: str) -> tuple[int, dict[str, Any]]:
 
 @cache
 def is_label(path: str) -> bool:
-    """True if the property at `path` is a label of its resource."""
     return re.fullmatch(_document("kinds")["labels"], path) is not None
 
 
 @cache
 def rules_for(type_: str) -> tuple[PropertyRule, ...]:
-    """The rules on properties of `type_`, in the order of the table."""
     return tuple(rule for rule in _property_rules() if rule.type.fullmatch(type_))
 
 

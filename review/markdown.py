@@ -35,7 +35,6 @@ def render(report: Report, *, budget: int = DEFAULT_BUDGET) -> str:
 
 
 def marker(report: Report) -> str:
-    """The first line, by which the comment is found again."""
     stacks = ",".join(attribute(each.title) for each in report.stacks)
     return f"<!-- inferplan:preview v1 stacks={stacks[:500]} sha={attribute(report.provenance.commit)} -->"
 

@@ -55,7 +55,6 @@ def _causes(resource: ResourceChange) -> str:
 
 
 def properties(changes: tuple[PropertyChange, ...]) -> str:
-    """The table of the properties that change."""
     if not changes:
         return "The engine sent no properties.\n"
     lines = ["| property | old | new |", "|---|---|---|"]

@@ -38,7 +38,6 @@ class PodSet:
 
     @property
     def highest(self) -> int:
-        """The most pods that there may be."""
         return max(self.replicas, self.most)
 
     def scaled(self, least: int, most: int) -> PodSet:
@@ -94,16 +93,10 @@ def _owners(type_: str, inputs: dict[str, Any]) -> Iterator[tuple[dict[str, Any]
 
 
 def _templates(value: Any, depth: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    if depth > _DEEPEST:
-        return
-    if isinstance(value, dict):
-        if isinstance(mapping(value, "template", "spec").get("containers"), list):
-            yield value, value["template"]
-            return
-        for item in value.values():
-            yield from _templates(item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
+    if isinstance(value, dict) and isinstance(mapping(value, "template", "spec").get("containers"), list):
+        yield value, value["template"]
+    elif depth < _DEEPEST and isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _templates(item, depth + 1)
 
 

@@ -20,14 +20,12 @@ _LINK = re.compile(r"https?://[^\s<>\"')\]]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyResult:
-    """One policy and its violations."""
-
     level: str
-    severity: str
     policy: str
     pack: str
-    description: str
     findings: tuple[tuple[str, str], ...]
+    severity: str = ""
+    description: str = ""
     links: tuple[str, ...] = ()
     evaluated: bool = True
 
@@ -42,17 +40,18 @@ def policy_results(preview: Preview, read_rule: RuleReader | None = None) -> tup
     """
     groups: dict[tuple[str, str, str, str, bool], list[PolicyEvent]] = {}
     for event in map(read_rule, preview.policies) if read_rule else preview.policies:
-        evaluated = _NOT_EVALUATED.search(event.message) is None and not (
-            # A mandatory rule blocks values that it cannot evaluate, so it was evaluated.
-            event.enforcement_level == "advisory" and _COULD_NOT.search(event.message)
-        )
+        # A mandatory rule blocks values that it cannot evaluate, so it was evaluated.
+        undecided = event.enforcement_level == "advisory" and _COULD_NOT.search(event.message)
+        evaluated = not undecided and _NOT_EVALUATED.search(event.message) is None
         key = (event.enforcement_level, event.severity, event.policy_name, event.policy_pack_name, evaluated)
         groups.setdefault(key, []).append(event)
-    results = [_result(*key, events) for key, events in groups.items()]
-    urns_by_policy: dict[tuple[str, str], list[str]] = {}
+    results = [_result(events, evaluated=key[-1]) for key, events in groups.items()]
+    labels_by_policy: dict[tuple[str, str], dict[str, None]] = {}
     for each in preview.remediations:
-        urns_by_policy.setdefault((each.policy_name, each.policy_pack_name), []).append(each.resource_urn)
-    results += [_remediation(*key, urns) for key, urns in urns_by_policy.items()]
+        labels_by_policy.setdefault((each.policy_name, each.policy_pack_name), {})[label_of(each.resource_urn)] = None
+    for (policy, pack), labels in labels_by_policy.items():
+        findings = tuple((label, "the policy changed its inputs") for label in labels)
+        results.append(PolicyResult(level="remediate", policy=clean(policy), pack=clean(pack), findings=findings))
     return tuple(sorted(results, key=_order))
 
 
@@ -61,29 +60,23 @@ def _order(result: PolicyResult) -> tuple[bool, int, int, str, str]:
     return not result.evaluated, level, severity, result.pack, result.policy
 
 
-def _result(level: str, severity: str, policy: str, pack: str, evaluated: bool, events: list[PolicyEvent]) -> PolicyResult:  # noqa: FBT001 - part of the key
+def _result(events: list[PolicyEvent], *, evaluated: bool) -> PolicyResult:
+    """The result of one policy, to which all `events` belong."""
     texts = [clean(event.message).strip() for event in events]
     # A message is the policy's description, a line break, and what is wrong with this resource.
-    shared = {text.partition("\n")[0] for text in texts if "\n" in text}
-    description = shared.pop() if len(shared) == 1 and all("\n" in text for text in texts) else ""
-    details = [text.removeprefix(description).strip() for text in texts]
-    findings = dict.fromkeys((label_of(event.resource_urn), detail) for event, detail in zip(events, details, strict=True))
+    descriptions = {text.partition("\n")[0] if "\n" in text else "" for text in texts}
+    description = descriptions.pop() if len(descriptions) == 1 else ""
+    findings = [(label_of(event.resource_urn), text.removeprefix(description).strip()) for event, text in zip(events, texts, strict=True)]
     return PolicyResult(
-        level=clean(level),
-        severity=clean(severity),
-        policy=clean(policy),
-        pack=clean(pack),
+        level=clean(events[0].enforcement_level),
+        severity=clean(events[0].severity),
+        policy=clean(events[0].policy_name),
+        pack=clean(events[0].policy_pack_name),
         description=description,
-        findings=tuple(findings),
+        findings=tuple(dict.fromkeys(findings)),
         links=tuple(dict.fromkeys(link for text in texts for link in _LINK.findall(text))),
         evaluated=evaluated,
     )
-
-
-def _remediation(policy: str, pack: str, urns: list[str]) -> PolicyResult:
-    labels = dict.fromkeys(map(label_of, urns))
-    findings = tuple((label, "the policy changed its inputs") for label in labels)
-    return PolicyResult(level="remediate", severity="", policy=clean(policy), pack=clean(pack), description="", findings=findings)
 
 
 def label_of(urn: str) -> str:

@@ -17,7 +17,7 @@ from kube.paths import mapping
 from review.changes import PropertyChange, output_changes, property_changes
 from review.events import DiagnosticEvent, PolicyEvent, PolicyRemediationEvent
 from review.pods import PodSet, pod_sets, templates_of
-from review.risk import Risk, gone, risks_of
+from review.risk import GOES, Risk, gone, risks_of
 from review.step import STACK_TYPE, State, Step, kind_of, name_of
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
@@ -31,6 +31,7 @@ _STRATEGIES = ("strategy", "updateStrategy", "upgradeStrategy", "rolloutStrategy
 _SECRET_REFERENCES = frozenset({"secretName", "secretRef", "secretKeyRef", "imagePullSecrets", "secret"})
 _DEEPEST = 30
 _UNCHANGED = ("same", "read")
+_EXISTED = ("same", "read", "update", "replace", "delete", "discard")
 _NAME_WITH_DIGEST = re.compile(r"-(?=[0-9a-f]*[0-9])[0-9a-f]{8,}$")
 
 
@@ -86,6 +87,19 @@ class StepSummary:
         return self.new or self.old
 
     @property
+    def before(self) -> Side | None:
+        """The resource before the step, None if it did not exist."""
+        if self.op not in _EXISTED:
+            return None
+        # In the first plan of a stack the old state of an unchanged resource may be left out.
+        return self.old or (self.new if self.op == "same" else None)
+
+    @property
+    def after(self) -> Side | None:
+        """The resource after the step, None if it is gone."""
+        return None if self.op in GOES else self.side
+
+    @property
     def parent(self) -> str:
         """URN of the parent, "" for the stack itself."""
         return self.side.parent if self.side else ""
@@ -123,7 +137,6 @@ class Preview:
 
     @property
     def changed(self) -> tuple[StepSummary, ...]:
-        """The steps that do something."""
         return tuple(step for step in self.steps if step.op not in _UNCHANGED)
 
     @property
@@ -138,7 +151,6 @@ class Preview:
 
 
 def summary_of(step: Step) -> StepSummary:
-    """Summarize `step`."""
     is_unchanged = step.op in _UNCHANGED
     changes = () if is_unchanged or step.type == STACK_TYPE else property_changes(step)
     old, new = _side(step, step.old, last=step.new is None), _side(step, step.new, last=True)
@@ -201,7 +213,6 @@ def _read(type_: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _secrets(inputs: dict[str, Any]) -> Iterator[str]:
-    """The names of Secrets that an object refers to."""
     parts: list[tuple[Any, bool, int]] = [(inputs, False, 0)]
     while parts:
         value, refers, depth = parts.pop()

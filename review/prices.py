@@ -50,7 +50,6 @@ class PriceList(BaseModel):
 
 @cache
 def price_list() -> PriceList:
-    """The list that comes with this version."""
     services = _rows("services.csv")
     units = {"per_hour": "hour", "per_month": "month", "per_gib_month": "GiB-month"}
     prices = {field: {row["key"]: row["usd"] for row in services if row["per"] == unit} for field, unit in units.items()}

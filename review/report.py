@@ -10,13 +10,13 @@ from typing import Any
 
 from review.capacity import OfferReader
 from review.changes import PropertyChange
-from review.figures import Table, figures_of
+from review.figures import Figures, Summary, Table, figures_of
 from review.findings import Findings, table
-from review.graph import Graph, graph_of
-from review.guards import GuardReader
+from review.graph import Graph, component_of, graph_of
+from review.guards import GuardReader, Guards
 from review.kinds import ROUTINE
 from review.policies import PolicyResult, RuleReader, label_of, policy_results
-from review.preview import Preview, StepSummary
+from review.preview import Preview
 from review.risk import Risk
 from review.stack_risks import stack_risks
 from review.step import STACK_TYPE
@@ -45,8 +45,8 @@ class ResourceChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StackReport:
-    """The report on one preview."""
+class StackReport(Summary):
+    """The report on one preview, with the summary of its figures. `exemptions` are the policy exemptions in force, as text."""
 
     source: str
     project: str
@@ -67,23 +67,14 @@ class StackReport:
     graph: Graph
     is_preview: bool = True
     exemptions: tuple[str, ...] = ()
-    """The policy exemptions in force, as text."""
     notes: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    over_budget: str = ""
-    accelerators: str = ""
-    memory: str = ""
-    cost: str = ""
-    cost_change: str = ""
 
     @property
     def serious(self) -> tuple[Risk, ...]:
-        """The risks that the verdict counts."""
         return tuple(each for each in self.risks if each.weight < ROUTINE)
 
     @property
     def routine(self) -> tuple[Risk, ...]:
-        """Steps that lose no data, access or responses."""
         return tuple(each for each in self.risks if each.weight == ROUTINE)
 
     @property
@@ -106,14 +97,13 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All stacks of a change, the worst first."""
+    """All stacks of a change, the worst first; `rehearsals` are those of stacks without a preview."""
 
     verdict: str
     rank: int
     stacks: tuple[StackReport, ...]
     provenance: Provenance
     rehearsals: tuple[Table, ...] = ()
-    """Rehearsals of stacks without a preview."""
 
 
 def make_report(
@@ -130,43 +120,34 @@ def make_report(
     `read_offer` reads the pools of components, see `capacity`; `read_rule` the rules of packs, see `policies`;
     `read_guards` what guards a stack, see `guards`.
     """
-    stacks = sorted(
-        (stack_report(each, read_offer, rehearsals, read_rule, read_guards) for each in previews),
-        key=lambda each: (each.rank, each.title, each.source),
-    )
+    reports = []
+    for preview in previews:
+        guards = read_guards(preview.stack) if read_guards and preview.stack else None
+        findings = [each for each in rehearsals if each.stack == preview.stack]
+        reports.append(_stack_report(preview, figures_of(preview, read_offer), policy_results(preview, read_rule), guards, findings))
+    stacks = sorted(reports, key=lambda each: (each.rank, each.title, each.source))
     worst = stacks[0] if stacks else None
     line = worst.verdict if worst else "this change affects no stack"
     if worst and len(stacks) > 1 and worst.rank < CALM:
         line = f"{worst.title}: {line}"
     names = {each.stack for each in previews}
+    others = [each for each in rehearsals if each.stack not in names]
     return Report(
         verdict=line,
         rank=worst.rank if worst else NOTHING,
         stacks=tuple(stacks),
         provenance=provenance or Provenance(),
-        rehearsals=tuple(
-            replace(table(each), title=f"Rehearsed upgrade of {clean(each.stack)}") for each in rehearsals if each.stack not in names
-        ),
+        rehearsals=tuple(replace(table(each), title=f"Rehearsed upgrade of {clean(each.stack)}") for each in others),
     )
 
 
-def stack_report(
-    preview: Preview,
-    read_offer: OfferReader | None = None,
-    rehearsals: Sequence[Findings] = (),
-    read_rule: RuleReader | None = None,
-    read_guards: GuardReader | None = None,
+def _stack_report(
+    preview: Preview, figures: Figures, policies: tuple[PolicyResult, ...], guards: Guards | None, findings: Sequence[Findings]
 ) -> StackReport:
-    """Report on one preview."""
-    by_urn = {step.urn: step for step in preview.steps}
-    own_steps = [step for step in preview.changed if step.type != STACK_TYPE]
-    figures = figures_of(preview, read_offer)
-    guards = read_guards(preview.stack) if read_guards and preview.stack else None
     risks = stack_risks(preview, figures, guards)
-    resources = [_resource(step, by_urn) for step in own_steps]
-    policies = policy_results(preview, read_rule)
-    findings = [each for each in rehearsals if each.stack == preview.stack]
     line, rank = verdict(preview, risks, policies, figures, findings)
+    summary = {field.name: getattr(figures, field.name) for field in fields(Summary)}
+    summary["tables"] = (*figures.tables, *map(table, findings))
     return StackReport(
         source=clean(preview.source),
         project=clean(preview.project),
@@ -182,41 +163,33 @@ def stack_report(
         policies=policies,
         policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
         outputs=preview.output_changes,
-        resources=tuple(sorted(resources, key=lambda each: (each.component, _URGENCY.get(each.op, 4), each.type, each.name))),
+        resources=tuple(_resources(preview)),
         diagnostics=tuple(_diagnostics(preview)),
         graph=graph_of(preview),
         is_preview=preview.is_preview,
         exemptions=guards.in_force(preview) if guards else (),
         notes=preview.notes,
-        tables=(*figures.tables, *map(table, findings)),
-        over_budget=figures.over_budget,
-        accelerators=figures.accelerators,
-        memory=figures.memory,
-        cost=figures.cost,
-        cost_change=figures.cost_change,
+        **summary,
     )
 
 
-def _resource(step: StepSummary, by_urn: dict[str, StepSummary]) -> ResourceChange:
-    return ResourceChange(
-        op=clean(step.op),
-        kind=clean(step.kind),
-        type=clean(step.type),
-        name=clean(step.name),
-        urn=clean(step.urn),
-        component=_component(step, by_urn),
-        failed=step.failed,
-        properties=step.changes,
-    )
-
-
-def _component(step: StepSummary, by_urn: dict[str, StepSummary]) -> str:
-    """The component below the stack that `step` belongs to; itself when it is one."""
-    seen = {step.urn}
-    while (above := by_urn.get(step.parent)) is not None and above.type != STACK_TYPE and above.urn not in seen:
-        step = above
-        seen.add(step.urn)
-    return label_of(step.urn)
+def _resources(preview: Preview) -> list[ResourceChange]:
+    by_urn = {step.urn: step for step in preview.steps}
+    resources = [
+        ResourceChange(
+            op=clean(step.op),
+            kind=clean(step.kind),
+            type=clean(step.type),
+            name=clean(step.name),
+            urn=clean(step.urn),
+            component=label_of(component_of(step, by_urn).urn),
+            failed=step.failed,
+            properties=step.changes,
+        )
+        for step in preview.changed
+        if step.type != STACK_TYPE
+    ]
+    return sorted(resources, key=lambda each: (each.component, _URGENCY.get(each.op, 4), each.type, each.name))
 
 
 def _diagnostics(preview: Preview) -> Iterable[tuple[str, str, str]]:

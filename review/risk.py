@@ -16,18 +16,16 @@ from review.step import Step, name_of
 from review.text import clean, transition
 
 REPLACED = "replaced"
-"""Risk of a resource that is deleted and created again."""
+# Pulumi rejects the update before it changes anything.
 PROTECTED = "it is protected: the engine rejects the whole update until its protection is removed"
-"""The consequence of deleting or replacing a protected resource: Pulumi rejects the update before it changes anything."""
 GONE = "is gone"
-"""Risk of a resource whose replacement failed after it was deleted."""
 UNPROTECTED = "loses its protection"
 _UNPROTECTED: dict[tuple[str, ...], str] = {
     ("protect",): "the next change may delete it without being rejected",
     ("retainOnDelete",): "deleting it from the stack will delete it from the cloud",
     ("protect", "retainOnDelete"): "the next change may delete it from the cloud without being rejected",
 }
-_GOES = ("delete", "discard")
+GOES = ("delete", "discard")
 _LONGEST = 60
 _FIRST, _LAST = 50, 9000
 _MOST_NAMES = 4
@@ -58,25 +56,17 @@ class Risk:
 
 
 def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
-    """The risks of `step`; `changes` are its property changes."""
     # Resources in a component are deleted with it, and reported one by one.
-    if (step.op in _GOES and step.old and step.old.custom) or step.op == "replace":
+    if (step.op in GOES and step.old and step.old.custom) or step.op == "replace":
         yield _end(step, changes)
-    if protections := _taken_off(step):
-        yield _risk(
-            step,
-            CRITICAL,
-            UNPROTECTED,
-            f"{' and '.join(protections)} removed",
-            _UNPROTECTED[protections],
-            common=not _matters(step.type),
-            order=_FIRST,
-        )
-    if step.op in ("create", "import") and (meaning := meaning_of(step.type, "create")):
-        yield _risk(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
+    if protections := _removed_protections(step):
+        cause = f"{' and '.join(protections)} removed"
+        yield _risk(step, CRITICAL, UNPROTECTED, cause, _UNPROTECTED[protections], common=not _matters(step.type), order=_FIRST)
     if step.op in ("create", "import"):
+        if meaning := meaning_of(step.type, "create"):
+            yield _risk(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
         yield from (_of_property(step, each) for each in matches(step))
-    if step.op not in ("same", "read", "create", "import", *_GOES):
+    elif step.op not in ("same", "read", *GOES):
         by_rule = [_of_property(step, each) for each in matches(step)]
         yield from by_rule
         relevant = [each for each in changes if not is_label(each.path)]
@@ -88,23 +78,16 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
 def gone(urn: str, type_: str) -> Risk:
     """The risk of a resource that was deleted for a replacement that then failed."""
     cause = "the replacement failed after the original was deleted"
-    return _risk(
-        Step(op="replace", urn=urn, type=type_),
-        CRITICAL,
-        GONE,
-        cause,
-        "nothing replaces it: fix the cause and run the update again",
-        order=-1,
-    )
+    consequence = "nothing replaces it: fix the cause and run the update again"
+    return _risk(Step(op="replace", urn=urn, type=type_), CRITICAL, GONE, cause, consequence, order=-1)
 
 
 def _matters(type_: str) -> bool:
-    """True if deleting a resource of `type_` loses data or access."""
     meaning = meaning_of(type_, "delete")
     return is_known(type_) and not owned(type_) and meaning is not None and meaning.weight == CRITICAL
 
 
-def _taken_off(step: Step) -> tuple[str, ...]:
+def _removed_protections(step: Step) -> tuple[str, ...]:
     if step.old is None or step.new is None:
         return ()
     marks = (("protect", step.old.protect, step.new.protect), ("retainOnDelete", step.old.retain_on_delete, step.new.retain_on_delete))
@@ -147,10 +130,9 @@ def _of_property(step: Step, match: Match) -> Risk:
 
 def _owner(step: Step) -> str:
     """The name of the component that `step` is, or belongs to."""
-    component = (
-        step.type.startswith("inferplan:") or "$inferplan:" not in f"${step.parent.split('::', 3)[2] if '::' in step.parent else ''}"
-    )
-    return clean(step.name if component else name_of(step.parent))
+    types = step.parent.split("::", 3)[2] if "::" in step.parent else ""
+    is_outside = "$inferplan:" not in f"${types}"
+    return clean(step.name if step.type.startswith("inferplan:") or is_outside else name_of(step.parent))
 
 
 def _risk(step: Step, weight: int, what: str, cause: str, consequence: str, *, common: bool = False, order: int = _LAST) -> Risk:
@@ -204,17 +186,11 @@ def _merged(risks: Iterable[Risk]) -> list[Risk]:
 
 def _one(several: Sequence[Risk]) -> Risk:
     first = several[0]
-    causes = {each.cause for each in several}
-    cause = first.cause if len(causes) == 1 else f"{first.cause}; and similar"
-    more = len(several) - 1
-    name = f"{first.name} and {more:,} more" if more and first.common else _named([each.name for each in several])
-    return replace(first, name=name, cause=cause)
-
-
-def _named(names: Sequence[str]) -> str:
-    names = list(dict.fromkeys(names))
-    return (
-        ", ".join(names)
-        if len(names) <= _MOST_NAMES
-        else f"{', '.join(names[: _MOST_NAMES - 1])} and {len(names) - _MOST_NAMES + 1:,} more"
-    )
+    cause = first.cause if len({each.cause for each in several}) == 1 else f"{first.cause}; and similar"
+    names, shown = list(dict.fromkeys(each.name for each in several)), _MOST_NAMES
+    if first.common:
+        names, shown = [each.name for each in several], 1
+    if len(names) > shown:
+        shown = max(shown - 1, 1)
+        names = [f"{', '.join(names[:shown])} and {len(names) - shown:,} more"]
+    return replace(first, name=", ".join(names), cause=cause)

@@ -7,7 +7,7 @@ left out, because the declaration does not say how many nodes there are.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +36,10 @@ class Rollout:
     minutes: int | None
     extra: int
     resource: str
-    free: int
     stuck: str
 
     @property
     def has_downtime(self) -> bool:
-        """True if no replica is ready at some time."""
         return 0 < self.replicas <= self.unavailable
 
 
@@ -60,39 +58,36 @@ class _Workload:
 
     replicas: int
     accelerators: int
-    sets: tuple[PodSet, ...]
-
-    @property
-    def resource(self) -> str:
-        return next((each.resource for each in self.sets if each.resource), "")
-
-    @property
-    def pool(self) -> str:
-        return next((each.pool for each in self.sets if each.accelerators), self.sets[0].pool)
+    resource: str
+    pool: str
+    minutes: int | None
 
 
 def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollout, ...]:
     """Forecasts for the workloads whose pods change; `after` are the pools as they will be."""
     forecasts = []
     for step in preview.changed:
-        if step.op not in ("update", "replace") or step.kind in _WITHOUT_ROLLOUT:
+        if step.op not in ("update", "replace") or step.kind in _WITHOUT_ROLLOUT or not (step.op == "replace" or step.pods_change):
             continue
-        old, new = (_workload(step, side.pods if side else ()) for side in (step.old, step.new))
-        if old is None or new is None:
-            continue
-        if step.op == "replace" or step.pods_change:
+        if step.old and step.old.pods and step.new and step.new.pods:
+            old, new = _workload(step, step.old.pods), _workload(step, step.new.pods)
             forecasts.append(_forecast(step, old, new, after.get(new.pool)))
     return tuple(sorted(forecasts, key=lambda each: (not each.stuck, not each.has_downtime, each.name)))
 
 
-def _workload(step: StepSummary, sets: tuple[PodSet, ...]) -> _Workload | None:
-    if not sets:
-        return None
+def _workload(step: StepSummary, sets: tuple[PodSet, ...]) -> _Workload:
     replicas = sets[0].replicas
     if step.kind.startswith("Ray"):
         replicas = sum(each.replicas for each in sets if each.accelerators) or replicas
     accelerators = sum(each.accelerators * each.replicas for each in sets)
-    return _Workload(replicas, accelerators // replicas if replicas else sets[0].accelerators, sets)
+    seconds = max(each.start_seconds for each in sets)
+    return _Workload(
+        replicas=replicas,
+        accelerators=accelerators // replicas if replicas else sets[0].accelerators,
+        resource=next((each.resource for each in sets if each.resource), ""),
+        pool=next((each.pool for each in sets if each.accelerators), sets[0].pool),
+        minutes=math.ceil(seconds / 60) if seconds else None,
+    )
 
 
 def _forecast(step: StepSummary, old: _Workload, new: _Workload, pool: PoolCapacity | None) -> Rollout:
@@ -100,7 +95,6 @@ def _forecast(step: StepSummary, old: _Workload, new: _Workload, pool: PoolCapac
     # What must stay is counted from the new number of replicas: one more of them makes up for one that is away.
     stays = 0 if strategy.manner == RECREATE else max(new.replicas - strategy.missing, 0)
     waves = math.ceil(new.replicas / max(strategy.surge + strategy.missing, 1)) if strategy.manner != RECREATE else 1
-    minutes = _start_minutes(new.sets)
     return Rollout(
         urn=step.urn,
         name=step.name,
@@ -108,10 +102,9 @@ def _forecast(step: StepSummary, old: _Workload, new: _Workload, pool: PoolCapac
         manner=strategy.manner,
         replicas=old.replicas,
         unavailable=max(old.replicas - stays, 0),
-        minutes=None if minutes is None or strategy.manner == BY_HAND else minutes * waves,
+        minutes=None if new.minutes is None or strategy.manner == BY_HAND else new.minutes * waves,
         extra=strategy.surge * new.accelerators,
         resource=new.resource,
-        free=_free(pool),
         stuck=_stuck(strategy, new, pool),
     )
 
@@ -140,17 +133,14 @@ def _stuck(strategy: _Strategy, new: _Workload, pool: PoolCapacity | None) -> st
     if pool is None or not pool.nodes or not new.accelerators or not new.replicas:
         return ""
     needed = new.accelerators * (strategy.surge if strategy.manner == SECOND_CLUSTER else 1)
-    if strategy.surge and not strategy.missing and _free(pool) < needed:
+    # Old pods hold their accelerators until they end, so they count as used.
+    free = max(pool.offered - pool.requested, 0)
+    if strategy.surge and not strategy.missing and free < needed:
         what = "its second cluster" if strategy.manner == SECOND_CLUSTER else "a new replica"
-        return f"{what} needs {needed} free {clean(new.resource)} on {clean(pool.pool)}, {_free(pool)} are: the rollout waits until they are free"
+        return f"{what} needs {needed} free {clean(new.resource)} on {clean(pool.pool)}, {free} are: the rollout waits until they are free"
     if pool.requested > pool.offered:
         return f"{clean(pool.pool)} offers {pool.offered} {clean(new.resource)} and {pool.requested} are requested: pods will stay Pending"
     return ""
-
-
-def _free(pool: PoolCapacity | None) -> int:
-    # Old pods hold their accelerators until they end, so they count as used.
-    return max(pool.offered - pool.requested, 0) if pool else 0
 
 
 def share_of(value: Any, replicas: int, *, up: bool) -> int:
@@ -161,8 +151,3 @@ def share_of(value: Any, replicas: int, *, up: bool) -> int:
         share = number(value[:-1], 25) * replicas / 100
         return math.ceil(share) if up else math.floor(share)
     return number(value, 0)
-
-
-def _start_minutes(sets: Sequence[PodSet]) -> int | None:
-    seconds = max((each.start_seconds for each in sets), default=0)
-    return math.ceil(seconds / 60) if seconds else None

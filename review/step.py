@@ -34,8 +34,6 @@ class PropertyDiff(Record):
 
 
 class State(Record):
-    """One resource before or after a step."""
-
     type: str = ""
     id: str = ""
     parent: str = ""
@@ -84,7 +82,6 @@ class Step(Record):
 
 
 def name_of(urn: str) -> str:
-    """The name at the end of `urn`."""
     return urn.split("::", 3)[-1]
 
 

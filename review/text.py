@@ -85,7 +85,6 @@ def _clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` on one line, its line breaks shown."""
     return " ⏎ ".join(line.strip() for line in text.strip().splitlines())
 
 
@@ -108,7 +107,6 @@ def differing_parts(old: str, new: str, limit: int) -> tuple[str, str]:
 
 
 def transition(old: str, new: str, limit: int, unit: str = "") -> str:
-    """`old → new`, of long texts the parts that differ."""
     before, after = differing_parts(old, new, limit)
     return f"{before or 'nothing'} → {after or 'nothing'}{f' {unit}' + ('' if after == '1' else 's') if unit and after else ''}"
 

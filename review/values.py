@@ -81,7 +81,6 @@ def _veil_map(value: dict[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _is_hidden(values: dict[str, Any], key: str) -> bool:
-    """True if the name of the value at `key` says that it is a credential."""
     value = values[key]
     if not isinstance(value, str) or value in ("", UNKNOWN_TEXT):
         return False

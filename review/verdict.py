@@ -22,7 +22,6 @@ ICONS = ("⛔", "⛔", "⛔", "⚠️", "🟢", "⚪")
 def verdict(
     preview: Preview, risks: Sequence[Risk], policies: Iterable[PolicyResult], figures: Figures, rehearsals: Sequence[Findings] = ()
 ) -> tuple[str, int]:
-    """The verdict on `preview`, and its rank."""
     return _hindered(preview, policies, figures) or _weighed(preview, risks, figures, rehearsals)
 
 
@@ -59,7 +58,6 @@ def _risk_count(risks: Sequence[Risk]) -> list[str]:
 
 
 def plural(count: int, noun: str) -> str:
-    """`count` and `noun`, in the plural where it needs one."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -79,7 +77,6 @@ _OPS = tuple(VERBS)
 
 
 def counts_text(preview: Preview) -> str:
-    """The counts in the CLI's words and order."""
     ordered = sorted(preview.counts.items(), key=lambda item: _OPS.index(item[0]) if item[0] in _OPS else len(_OPS))
     words = [(count, VERBS.get(op, clean(op))) for op, count in ordered]
     if not preview.is_preview:
@@ -90,7 +87,6 @@ def counts_text(preview: Preview) -> str:
 
 
 def routine_text(steps: Sequence[Risk]) -> str:
-    """The line over the routine steps."""
     return f"{plural(len(steps), 'routine step')}, deletions and replacements that lose no data, access or responses"
 
 

@@ -273,7 +273,7 @@ def test_in_place_frees_before_it_asks():
 
 def test_surge_needs_free_accelerators():
     (each,) = forecast(model(replicas=2, surge=1, unavailable=0), model(replicas=2, surge=1, unavailable=0, image="b"))
-    assert (each.manner, each.unavailable, each.extra, each.free, each.stuck) == ("surge", 0, 1, 2, "")
+    assert (each.manner, each.unavailable, each.extra, each.stuck) == ("surge", 0, 1, "")
 
 
 def test_surge_on_a_full_pool_is_stuck():
