@@ -76,12 +76,12 @@ def all_mutants():
 
 @cache
 def some_mutants():
-    """Of each edit, two of the stacks that it applies to, in turn, and the first resource there."""
+    """Of each edit, one of the stacks that it applies to, in turn, and the first resource there."""
     found = {}
     for name, mutant in all_mutants():
         found.setdefault(mutant.name.rpartition(": ")[2], {}).setdefault(name, mutant)
     listed = [list(stacks.items()) for stacks in found.values()]
-    return [stacks[(number + turn) % len(stacks)] for number, stacks in enumerate(listed) for turn in range(min(2, len(stacks)))]
+    return [stacks[number % len(stacks)] for number, stacks in enumerate(listed)]
 
 
 @cache

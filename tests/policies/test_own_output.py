@@ -27,7 +27,7 @@ TODAY = "2026-11-21"
 OPEN: dict[str, set[str]] = {}
 EXAMPLES = examples()
 # Together they hold every kind of object that a component generates: AWS, Gaudi, Ray, a build Job, every kind of store.
-SAMPLE = ("prod", "onprem", "ray-serve", "tensorrt-llm", "stores")
+SAMPLE = ("prod", "onprem", "ray-serve")
 
 
 @pytest.fixture(autouse=True)

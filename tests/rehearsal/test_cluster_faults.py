@@ -72,6 +72,7 @@ def test_a_program_that_cannot_be_executed_is_named_with_the_remedy(own_state, a
 
 
 @pytest.mark.usefixtures("own_state")
+@pytest.mark.full
 def test_after_a_failed_start_the_next_one_succeeds_when_the_cause_is_gone(altered_cache, monkeypatch):
     altered_cache({"kwok": "#!/bin/sh\nexit 1\n"})
     with pytest.raises(ClusterError, match="kwok ended with exit code 1"):

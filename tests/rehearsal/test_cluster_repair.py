@@ -83,7 +83,7 @@ def victim(state_directory):  # noqa: ARG001 - it must be set before a cluster s
     delete("victim")
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", ["etcd", *in_full(*(each for each in COMPONENTS if each != "etcd"))])
 def test_a_killed_component_is_started_again_and_the_data_is_kept(victim, component):
     kill(running(victim.directory)[component][0])
 
@@ -126,6 +126,7 @@ def test_status_names_what_is_amiss_before_it_is_mended(victim):
     assert start("victim").outcome == "repaired"
 
 
+@pytest.mark.full
 def test_a_cluster_whose_port_was_taken_meanwhile_moves_and_its_kubeconfig_follows(victim):
     before = start("victim")
     stop("victim")
@@ -171,6 +172,7 @@ def test_a_record_that_cannot_be_read_means_a_fresh_cluster(victim, content):
 
 
 @pytest.mark.parametrize("component", ["kube-controller-manager", *in_full("etcd", "kwok")])
+@pytest.mark.full
 def test_a_start_killed_while_it_waits_for_a_component_leaves_nothing_that_hinders_the_next(own_state, component):
     with starting("cut", held_at=f"start {component}") as first:
         await_line(first, f"start {component}")

@@ -18,6 +18,7 @@ from rehearsal.engine.apply.run import apply, down
 from rehearsal.engine.wait import waiter
 from rehearsal.engine.wait.object_events import ApplyFailed, Ready, Waiting
 from rehearsal.errors import BusyError
+from tests.lanes import in_full
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, platform, pod
 
@@ -65,7 +66,7 @@ def test_a_pod_that_fits_nowhere_is_explained_in_the_words_of_the_scheduler(up, 
     assert len(reasons) == len(set(reasons))
 
 
-@pytest.mark.parametrize("kind", [Deployment, Job])
+@pytest.mark.parametrize("kind", [Deployment, *in_full(Job)])
 def test_what_fits_nowhere_is_given_up_once_nothing_moves_and_not_after_its_own_hour(up, kind, monkeypatch):
     monkeypatch.setattr(waiter, "IDLE_SECONDS", 3.0)
 
@@ -84,7 +85,7 @@ def test_what_fits_nowhere_is_given_up_once_nothing_moves_and_not_after_its_own_
     assert failure.remedy.startswith("request less, or enlarge its pool or quota")
 
 
-@pytest.mark.parametrize("kind", [Deployment, Job])
+@pytest.mark.parametrize("kind", [Deployment, *in_full(Job)])
 def test_a_quota_that_refuses_pods_is_quoted(up, kind, patient):
     def program():
         place = Namespace("n", metadata={"name": "quota"}).metadata.name

@@ -16,6 +16,7 @@ from rehearsal.cluster import Cluster, delete, start
 from rehearsal.cluster.definitions import installer
 from rehearsal.engine.apply.run import Outcome, apply
 from rehearsal.progress import silent
+from tests.lanes import in_full
 from tests.rehearsal.reviewed import REVIEWED
 from tests.rehearsal.traces import LWS, RAY, differences, kept, traces
 
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "engines").glob("Pulumi.*.yaml"))
 STORIES = sorted((ROOT / "docs" / "stories").glob("Pulumi.*.yaml"))
+SAMPLE = [ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml" for name in ("ray-serve", "vllm")]
 VLLM = ROOT / "docs" / "engines" / "Pulumi.vllm.yaml"
 OPERATED = {  # by stack, the objects that an operator was seen to act on
     "ray-serve": {RAY: "/apis/ray.io/v1/namespaces/inference/rayservices/assistant"},
@@ -82,7 +84,9 @@ def stage(state_directory):  # noqa: ARG001 - it must be set before a cluster st
 
 
 @pytest.fixture(
-    scope="module", params=[*EXAMPLES, *(pytest.param(path, marks=pytest.mark.full) for path in STORIES)], ids=lambda path: path.name
+    scope="module",
+    params=[*(path for path in EXAMPLES if path in SAMPLE), *in_full(*(path for path in [*EXAMPLES, *STORIES] if path not in SAMPLE))],
+    ids=lambda path: path.name,
 )
 def example(stage, request):
     return stage.show(request.param)

@@ -26,6 +26,7 @@ def rehearsed(checkout, head, monkeypatch, tmp_path) -> tuple[int, dict]:
     return int(end.value.code or 0), json.loads(target.read_text())
 
 
+@pytest.mark.full
 def test_new_weights_roll_in_place_and_the_lowest_replicas_are_seen(checkout, monkeypatch, tmp_path):
     head = committed(checkout, ("revision: 8afb486c", "revision: 9afb486c"), (r"batch: \{keys: \[1\]\}", "batch: {keys: [2]}"))
     code, found = rehearsed(checkout, head, monkeypatch, tmp_path)

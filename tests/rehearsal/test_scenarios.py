@@ -24,7 +24,6 @@ STACK = "scenarios"
 # run in the full lane.
 SAMPLE = {
     ("vllm to triton", "interrupted at 3", "revert"),
-    ("everything at once", "killed at 9", "repeat"),
 }
 
 

@@ -25,7 +25,7 @@ run(["plan", sys.argv[1]])
 """
 
 
-@pytest.mark.parametrize("stack", ["prod", *in_full("dev", "staging")])
+@pytest.mark.parametrize("stack", ["staging", *in_full("dev", "prod")])
 def test_a_plan_needs_no_network_no_credentials_and_no_home(stack, tmp_path):
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PULUMI_", "KUBE"))}
     environment = {**kept, "HOME": str(tmp_path), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example"}

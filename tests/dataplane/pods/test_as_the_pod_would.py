@@ -25,6 +25,7 @@ def pytriton() -> Plan:
 
 
 @pytest.mark.parametrize("model", ["gaudi-writer", pytest.param("writer", marks=pytest.mark.full)])
+@pytest.mark.full
 def test_pytriton_serves_through_the_gateway_and_drains(run, weights, tritonserver, pytriton, model):
     image = images.pytriton(tritonserver)
     server = {**weights(pytriton.pod(model)), "image": images.on_gaudi(image) if model == "gaudi-writer" else image}

@@ -10,6 +10,7 @@ from itertools import count
 import pytest
 
 from tests.dataplane.gateway.stand import wait_for
+from tests.lanes import in_full
 from tests.patience import PATIENCE_SECONDS
 
 from .rig import MIB, Listener, kill_group, refused, tiny_model, verified
@@ -36,6 +37,7 @@ def test_a_bit_that_flips_on_the_way_is_noticed_and_the_file_is_read_again(job, 
 
 
 @pytest.mark.usefixtures("model")
+@pytest.mark.full
 def test_a_bit_that_flips_every_time_is_refused_with_both_checksums(job, proxy):
     proxy.faults.plan = lambda path, count: ("flip", 1000 + count) if path.endswith(SHARD) else None
     preheat = job()
@@ -50,7 +52,7 @@ def test_answers_that_break_off_are_continued_where_they_broke(job, model, proxy
     assert proxy.faults.body_bytes < moved + 16 * MIB
 
 
-@pytest.mark.parametrize("code", [pytest.param(500, marks=pytest.mark.full), 503])
+@pytest.mark.parametrize("code", in_full(500, 503))
 def test_a_burst_of_server_errors_is_waited_out(job, model, proxy, code):
     proxy.faults.plan = lambda _path, count: ("status", code) if count <= 4 else None
     preheat = job()
@@ -90,6 +92,7 @@ def test_an_object_replaced_while_it_is_read_arrives_as_one_version(job, model, 
 
 
 @pytest.mark.usefixtures("model")
+@pytest.mark.full
 def test_a_source_that_keeps_changing_is_refused(job, put, proxy):
     sizes = count(1)
     # Each list names another version of the file than the one before it.
@@ -149,7 +152,13 @@ def test_two_runs_at_once_make_one_copy(job, model, proxy):
 
 
 @pytest.mark.parametrize(
-    "damage", [pytest.param("missing", marks=pytest.mark.full), "extra", pytest.param("resized", marks=pytest.mark.full), "flipped"]
+    "damage",
+    [
+        pytest.param("missing", marks=pytest.mark.full),
+        pytest.param("extra", marks=pytest.mark.full),
+        pytest.param("resized", marks=pytest.mark.full),
+        "flipped",
+    ],
 )
 def test_a_damaged_cache_is_taken_back_and_made_whole_by_moving_only_what_is_wrong(job, model, proxy, damage):
     preheat = job()

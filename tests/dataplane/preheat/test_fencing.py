@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from tests.lanes import in_full
+
 from .disk_faults import Fault, arm, resume, stopped
 from .local import local_job, put, source_of
 from .rig import LOST_LOCK, MIB, tiny_model, verified
@@ -86,18 +88,15 @@ def test_a_run_that_is_overtaken_before_any_of_its_calls_changes_nothing_afterwa
 @pytest.mark.parametrize(
     ("operation", "text"),
     [
-        ("rename", "-r0"),
         ("rename", "files/READY"),
-        ("fsync", f"files/{SHARD}"),
-        ("write", f"files/{SHARD}"),
-        pytest.param("mkdir", "staging/tiny-llm", marks=pytest.mark.full),
+        *in_full(("rename", "-r0"), ("fsync", f"files/{SHARD}"), ("write", f"files/{SHARD}"), ("mkdir", "staging/tiny-llm")),
     ],
 )
 def test_a_run_that_is_overtaken_just_before_it_publishes_stores_or_writes_changes_nothing_afterwards(preheat, tmp_path, operation, text):
     assert overtaken(preheat, tmp_path, Fault("STOP", operation, text))
 
 
-@pytest.mark.parametrize("call", ["READY.damaged", "removed-"])
+@pytest.mark.parametrize("call", ["READY.damaged", *in_full("removed-")])
 def test_a_run_that_is_overtaken_just_before_it_withdraws_leaves_its_successors_copy(preheat, tmp_path, call):
     put(source_of(tmp_path), OLD)
     first = preheat()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from components.handles import WebStore
+from tests.lanes import in_full
 
 from .rig import MODEL, refused, tiny_model, verified
 
@@ -18,7 +19,7 @@ def preheat(job, web):
     return lambda **changes: job(source=WebStore(url=f"{web.url}/llm"), tuning={"retries": 3, "report_seconds": 60.0}, **changes)
 
 
-@pytest.mark.parametrize("status", [404, 503, pytest.param(403, marks=pytest.mark.full), pytest.param(429, marks=pytest.mark.full)])
+@pytest.mark.parametrize("status", [404, *in_full(503, 403, 429)])
 def test_a_file_whose_head_fails_for_a_while_is_not_left_out(preheat, web, status):
     web.faults.heads = lambda path, count: status if path == ADDRESS and count <= 2 else None
     made = preheat()
@@ -36,7 +37,7 @@ def test_a_server_that_answers_get_and_not_head_is_read_all_the_same(preheat, we
     ("status", "code", "words"),
     [
         (404, 3, ["404", "an index page links to this file"]),
-        (503, 5, ["503"]),
+        pytest.param(503, 5, ["503"], marks=pytest.mark.full),
         pytest.param(403, 3, ["403", "an index page links to this file"], marks=pytest.mark.full),
         pytest.param(429, 5, ["429"], marks=pytest.mark.full),
     ],
@@ -48,12 +49,14 @@ def test_a_file_that_is_linked_and_never_given_is_refused_by_name(preheat, web, 
     refused(made.run(), made, code, "tokenizer.json", *words)
 
 
+@pytest.mark.full
 def test_a_redirection_that_never_ends_is_called_one(preheat, web):
     web.circles.add(ADDRESS)
     made = preheat()
     refused(made.run(), made, 3, "tokenizer.json", "redirects")
 
 
+@pytest.mark.full
 def test_a_server_that_compresses_whatever_is_asked_for_is_refused_at_once(preheat, web):
     web.compresses = True
     made = preheat()
@@ -77,6 +80,7 @@ def test_a_file_in_a_folder_whose_index_page_fails_for_a_while_is_not_left_out(p
     verified(made.run(), made, MODEL_FILES | {"sub/one.json": b"1", "sub/two.json": b"2"})
 
 
+@pytest.mark.full
 def test_a_file_that_a_list_names_and_the_server_does_not_give_for_a_while_is_no_reason_to_give_up(preheat, web):
     web.faults.heads = lambda path, count: 503 if path == ADDRESS and count <= 2 else None
     made = preheat(weights={"files": dict.fromkeys(MODEL_FILES)})

@@ -136,6 +136,7 @@ def test_the_command_lists_the_source_and_says_where_the_files_would_go(capsys, 
 
 
 @pytest.mark.usefixtures("project")
+@pytest.mark.full
 def test_the_command_says_which_files_a_run_would_refuse(capsys, put):
     put({**tiny_model(), "pytorch_model.bin": b"\x80\x04."})
     code, words = preheat(capsys)
@@ -144,6 +145,7 @@ def test_the_command_says_which_files_a_run_would_refuse(capsys, put):
 
 
 @pytest.mark.usefixtures("project", "model")
+@pytest.mark.full
 def test_a_source_that_cannot_be_reached_is_told_with_the_credentials_that_the_job_takes(capsys, proxy, monkeypatch):
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -80,6 +80,7 @@ def test_a_server_that_does_not_hold_what_was_named_is_refused(job, web, named, 
     refused(preheat.run(), preheat, 3, *words)
 
 
+@pytest.mark.full
 def test_a_server_without_ranges_is_refused_before_a_large_file_moves(job, web):
     web.put(tiny_model(), "llm/tiny-llm")
     web.ranges = False

@@ -132,6 +132,7 @@ def test_engines_that_are_there_are_not_built_again(rig):
     assert len(rig.calls) == 1
 
 
+@pytest.mark.full
 def test_a_damaged_engine_is_built_again(rig):
     assert rig.run()[0] == 0
     (rig.directory() / "rank0.engine").write_bytes(b"torn")

@@ -102,6 +102,7 @@ def test_a_batch_is_for_the_ensemble_and_the_bls_model_says_so(engines):
     assert status != 200 or b"more than one prompt" in body
 
 
+@pytest.mark.full
 def test_two_ranks_under_mpirun_load_the_engine_each_and_drain_when_they_are_told_to_end(backend, weights, tmp_path):
     spec = spec_of(**ENGINES, tensorParallelSize=2, drainSeconds=200)
     with ranks(backend, spec, generated(spec, weights), tmp_path / "repository", key="sesame") as server:

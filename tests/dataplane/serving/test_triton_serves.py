@@ -145,6 +145,7 @@ def test_clients_cannot_load_or_unload_a_model(triton):
     assert triton.ask("GET", "/v2/models/whole/ready")[0] == 200
 
 
+@pytest.mark.full
 def test_a_fault_inside_an_ensemble_that_streams_does_not_keep_the_server_from_ending(tritonserver, tmp_path):
     spec = spec_of({"pieces": {**GENERATION, "generator": GENERATOR, "streaming": True}, "relay": relay("pieces")})
     with running(tritonserver, spec, generated(spec, tmp_path), tmp_path / "repository") as server:
