@@ -1,7 +1,5 @@
 """Reads the result of a stack's benchmark from the log of its newest Job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -57,10 +55,7 @@ class BenchmarkResult:
 
 
 def read_benchmark(workspace: Workspace, *, context: str | None) -> BenchmarkResult:
-    """The newest benchmark on the cluster of `context`, by default the stack's own.
-
-    Raises OperationError if the stack has no benchmark, its cluster is simulated or cannot be read, or the Job or its log is missing.
-    """
+    """The newest benchmark on the cluster of `context`, by default the stack's own. Raises OperationError if there is none to read."""
     settings = workspace.settings
     if settings.benchmark is None:
         raise RequestError(

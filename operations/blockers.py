@@ -3,11 +3,9 @@
 It changes nothing.
 """
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -37,7 +35,8 @@ def blockers(live: LiveCluster, namespace: str, now: datetime) -> Iterator[str]:
                 continue
             finalizers = each["metadata"].get("finalizers") or []
             if finalizers:
-                why = f"the finalizer{'s' * (len(finalizers) > 1)} {', '.join(finalizers)} must be removed by the controller that added {'them' if len(finalizers) > 1 else 'it'}"
+                plural, them = ("s", "them") if len(finalizers) > 1 else ("", "it")
+                why = f"the finalizer{plural} {', '.join(finalizers)} must be removed by the controller that added {them}"
             elif kind == "Pod":
                 node = (each.get("spec") or {}).get("nodeName") or "no node"
                 why = f"its containers have not ended on {node}; is the node's kubelet running?"
@@ -69,7 +68,11 @@ def naming_blockers(live: LiveCluster | None, namespace: str, say: Callable[[str
     def look() -> None:
         while live is not None and not done.wait(every):
             live.forget()
-            for text in _quietly(live, namespace):
+            texts: list[str] = []
+            # It only explains; the update itself reports a cluster that does not answer.
+            with suppress(Exception):
+                texts += blockers(live, namespace, datetime.now(UTC))
+            for text in texts:
                 # The seconds change, the cause does not.
                 cause = text.partition(" has been terminating for ")[0]
                 if cause not in said:
@@ -83,10 +86,3 @@ def naming_blockers(live: LiveCluster | None, namespace: str, say: Callable[[str
     finally:
         done.set()
         thread.join(1)
-
-
-def _quietly(live: LiveCluster, namespace: str) -> Iterable[str]:
-    try:
-        return list(blockers(live, namespace, datetime.now(UTC)))
-    except Exception:  # noqa: BLE001 - it only explains; the update itself reports a cluster that does not answer
-        return []

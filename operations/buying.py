@@ -3,8 +3,6 @@
 The instance types are the machines of the table that have a list price.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The endpoints of a stack, from its file alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Two stacks cannot create clusters with one name, so a copy gets its own, and its exemptions name the resources of the new cluster.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Differences between the live objects of a stack and its file. It changes nothing, and never reads values of Secrets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -31,7 +29,9 @@ MOUNTS: Final = {
 def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tuple[ObjectKey, str]]:
     """Each difference as the object and a sentence: missing objects, other fields, mounts without their object, no endpoints."""
     everything = list(declared)
-    stopped = {_instance(each.inputs) for each in everything if each.ignored and _is_stopped(live.find(each.key))}
+    # A Service has no endpoint while a scaler has stopped all replicas of its workload.
+    scaled = [(each, live.find(each.key) or {}) for each in everything if each.ignored]
+    stopped = {_instance(each.inputs) for each, workload in scaled if workload.get("spec", {}).get("replicas") == 0}
     for each in everything:
         if each.key.kind in _SHOWN_ELSEWHERE:
             continue
@@ -58,11 +58,6 @@ def _other_fields(declared: Declared, live: Mapping[str, Any]) -> Iterator[str]:
 
 def _text(value: Any, path: Path, declared: Declared) -> str:
     return shown(visible(value, path, declared.inputs))
-
-
-def _is_stopped(workload: Mapping[str, Any] | None) -> bool:
-    """True if a scaler has stopped all replicas of the workload, so that its Service has no endpoint until a request comes."""
-    return workload is not None and workload.get("spec", {}).get("replicas") == 0
 
 
 def _instance(manifest: Mapping[str, Any]) -> str | None:

@@ -76,10 +76,7 @@ def _config(path: Path) -> Any:
 
 
 def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], None]) -> None:
-    """Run `pulumi destroy` on everything that is not protected. `say` receives what blocks the deletion while it runs.
-
-    Raises OperationError that says what failed.
-    """
+    """Run `pulumi destroy` on everything that is not protected; `say` receives what blocks deletions. Raises OperationError."""
     from rehearsal.cluster import start
 
     arguments = ["destroy", "--stack", stack.name]

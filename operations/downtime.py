@@ -5,8 +5,6 @@ says why). Three changes cause a downtime if they are made in one step: a new na
 accept, and a new Service name. A fourth one is the stack's choice: a single replica that stops before its successor starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -148,10 +146,7 @@ def declared_scalers(resources: Iterable[Any]) -> dict[str, str]:
 
 
 def live_scaler_changes(live: LiveCluster, namespace: str, recording: Recording) -> list[str]:
-    """The sentences of `scaler_changes` between a cluster and `recording`; none if the cluster's scalers may not be read.
-
-    KEDA's own HorizontalPodAutoscalers do not count.
-    """
+    """`scaler_changes` between a cluster, without KEDA's own HorizontalPodAutoscalers, and `recording`; none if scalers may not be read."""
     after = declared_scalers(recording)
     if not after:
         return []

@@ -1,7 +1,5 @@
 """The errors that operations raise on purpose, and remedies for messages of other programs. Each message states the problem, what is allowed and what to do."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from functools import cache

@@ -1,7 +1,5 @@
 """Reads and writes files: records of child processes, and what a command was asked to write. It creates no folder: a mistyped one must not go unnoticed."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

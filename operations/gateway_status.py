@@ -1,7 +1,5 @@
 """Why clients outside the cluster do not reach the gateway: a missing controller, class or address. It changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,10 +12,7 @@ _DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 
 
 def gateway_problems(settings: StackSettings, live: LiveCluster, *, rehearsed: bool = False) -> Iterator[str]:
-    """Yield a sentence for each object without which the gateway has no address, with the remedy; none before it is applied.
-
-    A simulated cluster runs no ingress controller, so a stack that is simulated or `rehearsed` has none either.
-    """
+    """A sentence for each applied object without which the gateway has no address, with the remedy; none for a simulated cluster."""
     if settings.gateway is None or settings.cluster.is_simulated or rehearsed:
         return
     space = settings.namespace

@@ -1,7 +1,5 @@
 """The state of preheats, engine builds, the benchmark and Kueue's queues, from Jobs and pods. It never reads the share itself."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping

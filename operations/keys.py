@@ -3,8 +3,6 @@
 It prints no key. The new text of a file is read and validated as a whole before it replaces the old one; comments and layout stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -115,11 +113,7 @@ def _with(text: str, path: tuple[str, ...], version: int, *, first: bool, day: d
 
 
 def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
-    """Make `version` of `consumer` invalid; its dates, and the imported key (if any) are removed with it.
-
-    Raises OperationError for a version that is not valid, for the newest one (the next one added would be the same key again), and
-    when the file's layout is better edited by hand.
-    """
+    """Make `version` of `consumer` invalid and remove its dates and imported key. Raises RequestError for the newest or an unknown version."""
     spec = settings.consumers[consumer]
     listed = ", ".join(str(each) for each in sorted(spec.keys, reverse=True))
     add = f"inferplan keys add {consumer} --stack {stack_name(file.path)}"

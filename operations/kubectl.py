@@ -37,10 +37,7 @@ def is_rehearsed(workspace: Workspace) -> bool:
 
 
 def real_cluster(workspace: Workspace, context: str | None, *, otherwise: str, command: str) -> Kubectl:
-    """The cluster of `context`, by default that of the stack file. Raises UnsettledError if neither names one.
-
-    `otherwise` ends the sentence about a simulated cluster, and `command` is the one to repeat with --context.
-    """
+    """The cluster of `context`, by default that of the stack file. Raises UnsettledError with `command` to repeat if neither names one."""
     if name := context or workspace.context:
         return Kubectl(name)
     if workspace.simulated:
@@ -130,10 +127,7 @@ class ContainerLog:
 
 
 def read_logs(workspace: Workspace, model: str, *, context: str | None, lines: int) -> list[ContainerLog]:
-    """Return the last `lines` of each container of `model`, of its preheat and of its engine build, by pod.
-
-    Raises OperationError for an unknown model, and if the cluster of `context` (by default the stack's own) cannot be read or has no pod.
-    """
+    """The last `lines` of each container of `model`, init containers first, of its preheat and its engine build. Raises OperationError."""
 
     settings = workspace.settings
     if model not in settings.models:

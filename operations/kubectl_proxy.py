@@ -3,8 +3,6 @@
 The proxy listens on a socket in a directory that only the user can enter.
 """
 
-from __future__ import annotations
-
 import http.client
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Reads objects of a live cluster by kind, through a function that answers GET of an API path. It changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The current state of each model: ready replicas, and the reason why replicas are missing. It reads and changes nothing else."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_
 from stackfile.settings import validate
 from stackfile.stack import StackSettings
 from stackfile.yaml_edit import replace_scalar
-from stackfile.yaml_tree import ListNode, MapNode, Node, read_tree, to_data
+from stackfile.yaml_tree import MapNode, read_tree, to_data, walk
 
 SEED = f"{PROJECT}:apiKeySeed"
 SEED_BYTES = 32
@@ -145,10 +145,7 @@ def check_source(source: StackFile, stack: str) -> None:
 
 
 def copy_of(source: StackFile, target: Path, passphrase: str, rename: Rename | None = None) -> StackCopy:
-    """A copy of the valid stack `source` for the file `target`, encrypted with `passphrase`, with the cluster's name by `rename`.
-
-    Raises RequestError if the source has secrets besides the seed that neither `passphrase` nor that of the examples opens.
-    """
+    """A copy of `source` for the file `target`. Raises RequestError if neither `passphrase` nor that of the examples opens its secrets."""
     raw = source.path.read_bytes()
     mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
     text = raw[len(mark) :].decode()
@@ -167,22 +164,11 @@ def copy_of(source: StackFile, target: Path, passphrase: str, rename: Rename | N
 
 
 def _encrypted_places(text: str) -> dict[KeyPath, str]:
-    ciphertexts: dict[KeyPath, str] = {}
-
-    def look(node: Node, path: KeyPath) -> None:
-        if (sealed := ciphertext(node)) is not None:
-            ciphertexts[path] = sealed
-        elif isinstance(node, MapNode):
-            for key, item in node.items.items():
-                look(item, (*path, key))
-        elif isinstance(node, ListNode):
-            for index, item in enumerate(node.items):
-                look(item, (*path, index))
-
     root = read_tree(text).root
-    if isinstance(root, MapNode) and "config" in root.items:
-        look(root.items["config"], ("config",))
-    return ciphertexts
+    if not isinstance(root, MapNode) or "config" not in root.items:
+        return {}
+    nodes = walk(root.items["config"], ("config",), root.position)
+    return {path: sealed for node, path, _ in nodes if (sealed := ciphertext(node)) is not None}
 
 
 def _is_seed(path: KeyPath) -> bool:

@@ -1,7 +1,5 @@
 """Plans of a stack: what its program registers, compared with a saved plan or with the plan of another revision."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -108,10 +106,7 @@ def over_budget(states: States) -> str:
 
 
 def read_baseline(against: str, stack: str) -> Baseline:
-    """The plan that `against` names: a file that --save wrote, or a revision, which is planned by its own code.
-
-    Raises RequestError for a file that is not a saved plan and for an unknown revision, OperationError if the revision cannot be planned.
-    """
+    """The plan in the file `against` (from --save), or of the revision `against`, planned by its own code. Raises OperationError."""
     path = Path(against)
     if path.exists() or path.suffix == ".json":
         return Baseline(name=path.name, states=_load(path))

@@ -1,7 +1,5 @@
 """The verdict of the policy pack on a stack, with the lines of the stack file that caused it. It prints nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterable
@@ -45,10 +43,7 @@ def settings_file(root: Path, stack: str) -> Path:
 
 
 def exemption_drafts(report: Report) -> list[str]:
-    """Draft entries of `exemptions` for the blocked fields, MOST_DRAFTS at most, each a line of JSON.
-
-    The pack accepts none of them before `expires` has a date. A rule that failed itself gets no draft.
-    """
+    """Draft `exemptions` for the blocked fields, at most MOST_DRAFTS, each a line of JSON. They are valid once `expires` has a date."""
     names = {state: name for name, state in STATES.items()}
     blocked = dict.fromkeys(
         (each.rule.id, each.resource, each.path, names[each.state]) for each in report.violations if each.state in names

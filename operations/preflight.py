@@ -3,8 +3,6 @@
 Rights are read from the list of the account's rules. Those that an incomplete list does not prove are asked for one by one.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence

@@ -88,10 +88,7 @@ def problems_of_files(workspace: Workspace, model: str, mount: Path | None) -> l
 
 
 def planned(workspace: Workspace, model: str, number: int | None) -> list[PlannedPreheat]:
-    """The preheats that `up` would declare for `model` and its artifacts, with `number` as the round of its weights.
-
-    Raises RequestError for an unknown model, and for one without preheat.
-    """
+    """The preheats that `up` would declare for `model` and its artifacts, with `number` as the round of its weights. Raises RequestError."""
     from components.preheat.spec import artifact_job
     from rehearsal.engine.program.record import record
 
@@ -143,10 +140,7 @@ def _planned(workspace: Workspace, spec: ModelSpec, weights: WeightsSpec, name: 
 
 
 def list_in_environment(request: Request, variables: Mapping[str, str], ca: Path | None) -> Listing:
-    """The files at the source of `request`. The tools get `variables` and this process's credentials, and trust the CAs in the file `ca` too.
-
-    Raises PreheatError if the source cannot be listed or `ca` contains no certificate.
-    """
+    """The files at the source of `request`, listed with `variables` set and the CAs in the file `ca` trusted too. Raises PreheatError."""
     environment = {**os.environ, **variables}
     # rclone's S3 client fails with this variable (1.60), and has its own one.
     if bundle := environment.pop("AWS_CA_BUNDLE", None):

@@ -1,7 +1,5 @@
 """The project's folder, its stack files, and the environment of the programs that operations start."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -15,10 +13,7 @@ _PATHS = ("INFERPLAN_CACHE_DIR", "INFERPLAN_KUBECONFIG", "INFERPLAN_STATE_DIR", 
 
 
 def project_root() -> Path:
-    """The folder of the nearest Pulumi.yaml upwards from the current folder, else the checkout this command is installed from.
-
-    Raises RequestError if there is none.
-    """
+    """The folder of the nearest Pulumi.yaml upwards, else the checkout of this command. Raises RequestError if there is none."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parent.parent):
         if (folder / "Pulumi.yaml").is_file() and (folder / "infra").is_dir():

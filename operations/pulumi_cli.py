@@ -3,8 +3,6 @@
 Tracebacks of the program are not shown: other events have the cause.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

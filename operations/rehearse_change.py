@@ -3,8 +3,6 @@
 Each revision runs its own code from its own checkout. The working tree and other clusters do not change.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import signal
@@ -26,10 +24,7 @@ _DELETE_CLUSTERS = "from rehearsal.cluster import clusters, delete\nfor name in 
 
 
 def rehearse_change(base: str, head: str, stack: str, *, timeout: int, say: Callable[[str], None]) -> Findings:
-    """Bring up `base`, apply `head` over it, and return what happened.
-
-    Each revision may take `timeout` seconds; `say` receives the progress. Raises RequestError for an unknown revision or stack.
-    """
+    """Bring up `base` and apply `head` over it, for at most `timeout` seconds each. Raises RequestError for an unknown revision or stack."""
     root = project_root()
     commits = [commit_of(root, each) for each in (base, head)]
     with _workplace(root) as folder:

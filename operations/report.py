@@ -3,8 +3,6 @@
 Both revisions are read with git as data; none of their code runs.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -200,10 +198,7 @@ class Change:
 
 
 def read_offer(resource: Declared) -> Offer | None:
-    """The capacity of an adopted pool; None for other resources, and for a spec that this version cannot read.
-
-    Pools that are created show their nodes as resources of their own and are counted there.
-    """
+    """The capacity of an adopted pool, None for other resources. Nodes of created pools are resources of their own, and counted there."""
     spec = resource.inputs.get("spec")
     if resource.type != _POOL or not isinstance(spec, dict) or spec.get("provider") != "existing":
         return None

@@ -1,7 +1,5 @@
 """Finds the Secrets that a stack reads and does not create, with the command that creates each."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -43,10 +41,7 @@ class RequiredSecret:
 
 
 def required_secrets(recording: Iterable[Registration], namespace: str) -> list[RequiredSecret]:
-    """Return the Secrets that the objects of `recording` read and that none of them is, by namespace and name.
-
-    `namespace` is the stack's.
-    """
+    """The Secrets that the objects of `recording` read and that none of them is, by namespace and name. `namespace` is the stack's."""
     objects = [(key, each.inputs) for each, key in registered_objects(recording, namespace)]
     own = {(key.namespace, key.name) for key, _ in objects if key.kind == "Secret"}
     uses: dict[tuple[str, str], list[tuple[Kind, str, str]]] = defaultdict(list)

@@ -3,8 +3,6 @@
 It changes no branch and no file of the working tree.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -61,10 +59,7 @@ def checked_out(root: Path, commit: str) -> Iterator[Path]:
 
 
 def changed_stacks(root: Path, base: str, head: str, *, every: bool = False, real: bool = False) -> list[str]:
-    """The stacks that the change from `base` to `head` can touch, `every` stack regardless, or only those on `real` clusters.
-
-    It errs on the side of too many: a file that is neither a stack's own nor without effect touches every stack.
-    """
+    """The stacks that a change can touch, `every` one regardless, or only `real` ones. A file of no stack touches every stack."""
     files = stack_files(root)
     paths = {name: path.relative_to(root).as_posix() for name, path in files.items()}
     names = list(files) if every else touched(_changed_files(root, base, head), paths)
@@ -84,10 +79,7 @@ def touched(changed: list[str] | None, stacks: dict[str, str]) -> list[str]:
 
 
 def touched_between(root: Path, base: str, head: str) -> dict[str, str]:
-    """The stacks that the change from `base` to `head` can touch, each "changed", "new" or "deleted", read from git alone.
-
-    Raises OperationError if git cannot compare the two.
-    """
+    """The stacks that the change can touch, each "changed", "new" or "deleted". Raises OperationError if git cannot compare the revisions."""
     changed = _changed_files(root, base, head)
     if changed is None:
         raise RequestError(f"git cannot compare {base[:12]} with {head[:12]}. Fetch both commits first")

@@ -4,8 +4,6 @@ A pool to which something adds nodes has as many as an autoscaler would start fo
 the nodes of its first day.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 
@@ -29,10 +27,7 @@ def needs_cpu_nodes(settings: StackSettings) -> bool:
 
 
 def simulated_objects(settings: StackSettings, *, bought: Collection[str] = ()) -> list[dict[str, Any]]:
-    """Manifests of the nodes, runtime classes and claims that a rehearsal adds to what the stack declares.
-
-    Karpenter adds the nodes of the pools `bought`.
-    """
+    """The nodes (Karpenter adds those of the pools `bought`), runtime classes and claims that a rehearsal adds to the stack."""
     from components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, runtime_classes_of
 
     pools, where = settings.node_pools, settings.cluster.location

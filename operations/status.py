@@ -1,7 +1,5 @@
 """The current state of a stack on its cluster: pools, models, stores and consumers as plain rows. It changes nothing."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -76,10 +74,7 @@ class StackState:
 
 
 def read_state(settings: StackSettings, contract: Contract, get: Get, last_line: LastLine = lambda _pod: "") -> StackState:
-    """The state of the stack that exports `contract`, on the cluster that `get` reaches. Errors of `get` pass through.
-
-    `last_line` returns the newest log line of a preheat's pod, "" if there is no log.
-    """
+    """The state on the cluster that `get` reaches; errors of `get` pass through. `last_line` returns the newest log line of a preheat's pod."""
     nodes = get("/api/v1/nodes").get("items", [])
     pods = get("/api/v1/pods").get("items", [])
     space = f"namespaces/{settings.namespace}"
@@ -161,10 +156,7 @@ class StackStatus:
 
 
 def stack_status(workspace: Workspace, get: Get, last_line: LastLine = lambda _pod: "", *, rehearsed: bool = False) -> StackStatus:
-    """The state of the stack of `workspace` on the cluster that `get` reaches, with its differences from the file.
-
-    `rehearsed` is true for the simulated cluster of a stack that has a real one.
-    """
+    """The state of the stack with its differences from the file. `rehearsed`: the cluster is simulated, and the stack has a real one."""
     recording, namespace = workspace.record(), workspace.settings.namespace
     contract = contract_of(workspace.settings)
     state = read_state(workspace.settings, contract, get, last_line)

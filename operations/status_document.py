@@ -3,8 +3,6 @@
 Keys are only ever added. docs/status.md describes them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

@@ -78,10 +78,7 @@ class UpdateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateTarget:
-    """The environment of `pulumi`, and the cluster: `simulated` is its handle, `live` is None if no cluster can be read.
-
-    `patch_volume` sends a merge patch to the volume of a name.
-    """
+    """The environment of `pulumi`, and the cluster to update. `live` is None if no cluster can be read; `patch_volume` sends a merge patch."""
 
     environment: Mapping[str, str]
     live: LiveCluster | None
@@ -116,10 +113,7 @@ def _kubectl(stack: str, context: str | None) -> Kubectl | None:
 
 
 def created_cluster(stack: str) -> Kubectl | None:
-    """The cluster that an EKS stack created: its kubeconfig is in the state of the Kubernetes provider, and contains no secret.
-
-    None before the first update, and if the cluster does not answer, which the update itself reports.
-    """
+    """The cluster that an EKS stack created, by the kubeconfig in its state, which has no secret; None if it does not answer."""
     try:
         deployment = json.loads(pulumi_cli.answer(["stack", "export", "--stack", stack], child_environment())).get("deployment") or {}
         for each in deployment.get("resources", ()):
@@ -171,10 +165,7 @@ def violation_error(report: Report) -> OperationError:
 
 
 def check_examples(workspace: Workspace) -> None:
-    """Raise for a real stack with keys that anyone can derive (OperationError), or with values of the examples (InvalidStack).
-
-    The program rejects them too, but only after Pulumi's preview.
-    """
+    """Raise OperationError for a real stack with keys that anyone can derive, InvalidStack for values of the examples."""
     if workspace.simulated:
         return
     passphrase, _ = passphrase_of() or (None, "")

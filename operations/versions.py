@@ -1,7 +1,5 @@
 """Proposes versions of EKS add-ons and node images to pin in a stack file. It asks AWS with the user's credentials and changes nothing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Violations of policy rules as SARIF 2.1.0, as JUnit XML, and as engine events. It judges nothing and shows no value."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -106,10 +106,7 @@ class Workspace:
 
 
 def open_workspace(stack: str) -> Workspace:
-    """The workspace of `stack`, a name or the path of a stack file.
-
-    Raises RequestError for an unknown stack, InvalidStack for a stack file with errors.
-    """
+    """The workspace of `stack`, a name or a file. Raises RequestError for an unknown stack, InvalidStack for a file with errors."""
     root = project_root()
     path = stack_file(root, stack).absolute()
     file = read_stack(path, shown_path=short_path(path))

@@ -57,7 +57,10 @@ def _answer_by_grpc(target: Target, who: Caller, prompt: str, max_tokens: int, s
         with contextlib.suppress(triton.InferenceServerException):
             client.async_stream_infer(target.name, inputs, enable_empty_final_response=True, parameters=bound)
         while True:
-            result, error = _next(answers, target, silence_seconds)
+            try:
+                result, error = answers.get(timeout=silence_seconds)
+            except queue.Empty:
+                raise OperationError(f"{target.url} sent nothing for {silence_seconds:g} s. Wait longer with --timeout") from None
             if error is not None:
                 raise _error(error, target, who, stack)
             response = result.get_response()
@@ -77,13 +80,6 @@ def _tensor(triton: Any, name: str, kind: str, shape: tuple[int, ...], value: An
     tensor = triton.InferInput(name, list(shape), kind)
     tensor.set_data_from_numpy(np.array([value], dtype=triton_to_np_dtype(kind)).reshape(shape))
     return tensor
-
-
-def _next(answers: queue.Queue[tuple[Any, Any]], target: Target, silence_seconds: float) -> tuple[Any, Any]:
-    try:
-        return answers.get(timeout=silence_seconds)
-    except queue.Empty:
-        raise OperationError(f"{target.url} sent nothing for {silence_seconds:g} s. Wait longer with --timeout") from None
 
 
 def _error(error: Any, target: Target, who: Caller, stack: str) -> OperationError:

@@ -1,7 +1,5 @@
 """The request of one prompt in each HTTP protocol, the text in its answer, and the errors of answers. It opens no connection."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -36,10 +36,7 @@ def languages(target: Target) -> list[str]:
 
 
 def snippet(target: Target, language: str, prompt: str, *, max_tokens: int) -> str:
-    """Code in `language` that calls `target` and prints the answer. Raises RequestError for a language without a template.
-
-    A text model gets `prompt`, other models a sample of each input that they require.
-    """
+    """Code in `language` that calls `target` with `prompt`, or with a sample of each required input. Raises RequestError without a template."""
     name = _template_of(target, language)
     if not name:
         raise RequestError(f"--language: no code in {language!r} for {target.kind}. Languages: {', '.join(languages(target))}")

@@ -1,7 +1,5 @@
 """The target of one call: model, protocol, address and key, from what the stack exports. It opens no connection."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -66,7 +64,9 @@ def target(
     `served` selects one of the models that its server serves, by default the first that takes a prompt. `declared` are the tensors of the
     served models, for calls without a prompt. Raises RequestError for an unknown model or protocol, and if there is no gateway.
     """
-    endpoint = _endpoint(contract, model, stack)
+    if model not in contract.endpoints:
+        raise RequestError(unknown("model", model, contract.endpoints, owner=stack, remedy="Add one under inferplan:models."))
+    endpoint = contract.endpoints[model]
     if served is not None and served not in endpoint.served_names:
         raise RequestError(unknown("served model", served, endpoint.served_names, owner=model))
     text = next((each for each in endpoint.texts if served in (None, each.model)), None)
@@ -85,12 +85,6 @@ def target(
         path="" if route == "/" else "/" + route.strip("/"),
         tensors=tensors if kind in _OF_TENSORS else None,
     )
-
-
-def _endpoint(contract: Contract, model: str, stack: str) -> Endpoint:
-    if model in contract.endpoints:
-        return contract.endpoints[model]
-    raise RequestError(unknown("model", model, contract.endpoints, owner=stack, remedy="Add one under inferplan:models."))
 
 
 def _kind(endpoint: Endpoint, protocol: str | None, text: TextTensors | None, tensors: ModelTensors | None) -> ProtocolKind:
@@ -177,10 +171,7 @@ def check_reachable(workspace: Workspace, gateway: str | None) -> None:
 
 
 def caller(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> Caller:
-    """The caller of `endpoint`: the key in $INFERPLAN_API_KEY if that is set, else the key of `consumer` or of the first allowed one.
-
-    Raises RequestError if no consumer may call, or the key cannot be derived.
-    """
+    """The caller of `endpoint`: the key in $INFERPLAN_API_KEY, else that of `consumer` or of the first allowed one. Raises RequestError."""
     key = os.environ.get(KEY_VARIABLE)
     if key and consumer is None:
         return Caller(consumer=f"${KEY_VARIABLE}", key=key.strip())

@@ -1,7 +1,5 @@
 """Checks of cluster add-ons: the network plugin that enforces NetworkPolicies, the metrics server and the Prometheus that scalers read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +34,8 @@ def check_network_policies(cluster: ExaminedCluster) -> Iterator[Finding]:
     if enforcing:
         yield ok(f"{enforcing} enforces the {policies} NetworkPolicies of the stack")
     elif _AWS in sets:
-        if _aws_enforces(sets[_AWS]):
+        containers = sets[_AWS]["spec"]["template"]["spec"]["containers"]
+        if any("--enable-network-policy=true" in each.get("args", ()) for each in containers):
             yield ok(f"the Amazon VPC CNI enforces the {policies} NetworkPolicies of the stack")
         else:
             yield warning(
@@ -56,11 +55,6 @@ def check_network_policies(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 def _named(sets: dict[str, Any], plugins: dict[str, str]) -> str:
     return next((title for pattern, title in plugins.items() for name in sets if re.fullmatch(pattern, name)), "")
-
-
-def _aws_enforces(daemon_set: dict[str, Any]) -> bool:
-    containers = daemon_set["spec"]["template"]["spec"]["containers"]
-    return any("--enable-network-policy=true" in each.get("args", ()) for each in containers)
 
 
 _METRICS = "metrics.k8s.io/v1beta1"

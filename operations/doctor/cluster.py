@@ -1,7 +1,5 @@
 """The cluster that `inferplan doctor` examines: what the stack declares, what the cluster has, and what the user may read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

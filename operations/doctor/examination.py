@@ -1,7 +1,5 @@
 """The checks of `inferplan doctor`, and the choice of those that apply to a stack."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress

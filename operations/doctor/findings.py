@@ -1,7 +1,5 @@
 """Findings of `inferplan doctor`. All checks run concurrently, and a check that fails does not stop another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -74,10 +72,7 @@ Check = Callable[[Subject], Iterable[Finding]]
 
 
 def run_checks(checks: Mapping[str, Check[Subject]], subject: Subject) -> list[Finding]:
-    """Return the findings of all `checks` on `subject`, in the order of the table. A check that raises becomes a finding.
-
-    A missing login is one error, at the first check that needs it; the others were not asked.
-    """
+    """The findings of all `checks` on `subject`, in the order of the table. Only the first check without a login reports that as an error."""
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         runs = [pool.submit(_run, name, check, subject) for name, check in checks.items()]
         findings = [finding for run in runs for finding in run.result()]

@@ -1,7 +1,5 @@
 """Checks of existing nodes: labels, readiness, taints, sizes, devices of accelerators, and huge pages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

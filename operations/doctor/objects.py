@@ -1,7 +1,5 @@
 """Checks of what a stack expects in an existing cluster: operators, classes, claims, Secrets, quotas and the user's rights."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from decimal import Decimal

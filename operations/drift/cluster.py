@@ -1,7 +1,5 @@
 """Asks an API server what it would make of a declaration, without changing anything: server-side apply as a dry run."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -30,10 +28,7 @@ DryRun = Callable[[str, Mapping[str, Any], str], dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedCluster:
-    """A cluster to compare a stack with, without dry runs if `dry_run` is None; `kubectl` is the start of a command for it.
-
-    `simulated` is true on this machine's own one.
-    """
+    """A cluster to compare a stack with, without dry runs if `dry_run` is None. `kubectl` starts a command for it."""
 
     live: LiveCluster
     dry_run: DryRun | None

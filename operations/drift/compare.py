@@ -1,7 +1,5 @@
 """Compares two states of one Kubernetes object, field by field. Pure functions on decoded JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ server fills in its own defaults, so only true differences remain. Fields that a
 (`kube/field_owners.py`) do not count.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The differences between live objects and the stack: who made each, what to type, as lines for people and as a document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import groupby

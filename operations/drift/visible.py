@@ -1,7 +1,5 @@
 """Hides what may be a secret in a value of a cluster. People put secrets into any free text, so its values are never shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The Kubernetes objects that a stack declares, as its program registers them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

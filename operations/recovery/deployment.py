@@ -6,8 +6,6 @@ again; and objects that were created and never recorded. A repair deletes no obj
 and the next update does the rest.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

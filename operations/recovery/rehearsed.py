@@ -1,7 +1,5 @@
 """The objects that the last rehearsal of a stack left on its simulated cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from operations.errors import UnsettledError

@@ -5,8 +5,6 @@ name stays Pending until the uid is removed from the volume. A claim that is bei
 ended, and no new pod may mount it. (Kubernetes documentation, Persistent Volumes, read 2026-11-22.)
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
@@ -28,10 +26,7 @@ def settle_volumes(
     patch_volume: Callable[[str, Mapping[str, Any]], None] | None,
     say: Callable[[str], None],
 ) -> None:
-    """Wait until no claim of `declared` is being deleted, and free the volumes of deleted ones. The stored files are not touched.
-
-    Without a cluster that can be read it does nothing. Raises OperationError that names the pods if a claim is still in use after 6 minutes.
-    """
+    """Wait until no claim of `declared` is being deleted, and free the volumes of deleted ones. Raises OperationError after 6 minutes."""
     if live is None or patch_volume is None:
         return
     _await_deletions(declared, live, say)

@@ -1,7 +1,5 @@
 """The AWS account that `inferplan doctor` examines, asked with the user's own credentials. It reads and never changes anything."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of S3: names that a stack takes, buckets that it uses, and whether a bucket takes access logs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

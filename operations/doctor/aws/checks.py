@@ -1,7 +1,5 @@
 """The checks of an AWS account."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from components.platforms.aws.cluster_spec import EksCluster

@@ -1,7 +1,5 @@
 """The IAM actions that a stack takes (`actions.toml`), the policy that allows them, and the check whether the caller has them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict
@@ -136,7 +134,10 @@ def check_permissions(account: ExaminedAccount) -> Iterator[Finding]:
     if caller.endswith(":root"):
         yield ok(f"{caller} may do everything; better use a role")
         return
-    source = _with_path(account, principal_of(caller))
+    source = principal_of(caller)
+    if ":role/" in source:
+        # The ARN of a session does not contain the path of its role.
+        source = account.ask("iam", "get_role", RoleName=source.rpartition("/")[2])["Role"]["Arn"]
     scope = scope_of(account.recording, account.region)
     named = replace(scope, roles=tuple(f"{each}-{_SUFFIX}" for each in scope.roles))
     denied = sorted({action for each in _statements(actions, named) for action in _denied(account, source, each)})
@@ -172,13 +173,6 @@ def _denied(account: ExaminedAccount, source: str, statement: _Statement) -> Ite
             decisions = {each["EvalDecision"], *(one["EvalResourceDecision"] for one in each.get("ResourceSpecificResults", ()))}
             if decisions != {"allowed"}:
                 yield each["EvalActionName"]
-
-
-def _with_path(account: ExaminedAccount, principal: str) -> str:
-    """The ARN of a role with its path, which the ARN of a session does not contain."""
-    if ":role/" not in principal:
-        return principal
-    return account.ask("iam", "get_role", RoleName=principal.rpartition("/")[2])["Role"]["Arn"]
 
 
 if __name__ == "__main__":

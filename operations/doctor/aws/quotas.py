@@ -3,8 +3,6 @@
 Quotas are found by their names, and their codes come from the same answer.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping

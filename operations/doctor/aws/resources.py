@@ -1,7 +1,5 @@
 """Checks of AWS resources that a stack names, or whose names it takes: cluster, subnets, certificate, reservations, keys and images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
