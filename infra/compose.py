@@ -22,7 +22,7 @@ from components.objects.extra_objects import ExtraObjects
 from components.platforms.platform import StoreSite
 from components.queue.queues import Queues
 from infra.image_evidence import image_evidence
-from infra.models import ModelFiles, Models, endpoints_of, image_pulls_of
+from infra.models import Models, endpoints_of, image_pulls_of
 from infra.providers import cluster_options
 
 if TYPE_CHECKING:
@@ -86,13 +86,14 @@ def compose(stack: Stack) -> Exports:
         settings=spec,
         namespace=home.live_name,
         targets=targets,
-        files=ModelFiles(stores=stores, targets=targets, namespace=home.live_name, opts=inside),
+        stores=stores,
         keys=keys,
         images=images,
         queues={} if queues is None else queues.ready,
         gateway=() if gateway is None else gateway.ready,
+        opts=inside,
     )
-    weights = {name: models.serve(name, model, opts=inside) for name, model in spec.models.items()}
+    weights = {name: models.serve(name, model) for name, model in spec.models.items()}
     _declare_measurements(spec, weights, keys, endpoints, namespace=home.live_name, opts=inside)
     url = None if gateway is None else gateway.url
     return Exports(gateway=url, models={each.model: _output(each, url, spec.namespace) for each in endpoints})

@@ -11,40 +11,33 @@ from typing import TYPE_CHECKING
 from images.catalogue import facts_of, family_of
 
 if TYPE_CHECKING:
+    from components.spec import Spec
     from stackfile.stack import StackSettings
-
-
-def named_images(settings: StackSettings) -> Iterator[tuple[str, str]]:
-    """Yield the images in the stack file, each with its path. Every other image is in the catalogue."""
-    for name, model in settings.models.items():
-        if model.image is not None:
-            yield f"models.{name}.image", model.image
-        if model.preheat is not None:
-            for field in ("image", "rclone_image"):
-                if field in model.preheat.model_fields_set and (image := getattr(model.preheat, field)) is not None:
-                    yield f"models.{name}.preheat.{'image' if field == 'image' else 'rcloneImage'}", image
-    for field in ("gateway", "benchmark"):
-        part = getattr(settings, field)
-        if part is not None and "image" in part.model_fields_set:
-            yield f"{field}.image", part.image
 
 
 def image_evidence(settings: StackSettings) -> str:
     """Return one line about the stack's images, such as `images: all from the catalogue`."""
-    other, unknown = [], []
-    for path, image in named_images(settings):
-        if facts_of(image) is not None:
-            continue
+    others, unknown = [], []
+    for path, image in _written_images(settings):
         family = family_of(image)
-        if family is None:
+        if facts_of(image) is None and family is None:
             unknown.append(f"{path} ({image})")
-        else:
-            other.append(f"{path} ({image}, judged as {family.image})")
-    if not other and not unknown:
-        return "images: every container rests on the image catalogue; none was pulled or started"
-    parts = ["images: every container rests on the image catalogue"]
+        elif facts_of(image) is None and family is not None:
+            others.append(f"{path} ({image}, judged as {family.image})")
+    line = "images: every container rests on the image catalogue"
     if unknown:
-        parts.append(f"but nothing is known about {', '.join(unknown)}")
-    if other:
-        parts.append(f"{'and' if unknown else 'but'} another release of a known image is {', '.join(other)}")
-    return f"{' '.join(parts)}; none was pulled or started"
+        line += f" but nothing is known about {', '.join(unknown)}"
+    if others:
+        line += f" {'and' if unknown else 'but'} another release of a known image is {', '.join(others)}"
+    return f"{line}; none was pulled or started"
+
+
+def _written_images(settings: StackSettings) -> Iterator[tuple[str, str]]:
+    """Yield the images in the stack file, each with its path. Every other image is in the catalogue."""
+    sections: list[tuple[str, Spec | None]] = []
+    for name, model in settings.models.items():
+        sections += [(f"models.{name}", model), (f"models.{name}.preheat", model.preheat)]
+    for path, section in (*sections, ("gateway", settings.gateway), ("benchmark", settings.benchmark)):
+        for field, key in (("image", "image"), ("rclone_image", "rcloneImage")):
+            if section is not None and field in section.model_fields_set and (image := getattr(section, field)) is not None:
+                yield f"{path}.{key}", image

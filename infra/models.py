@@ -28,53 +28,80 @@ from components.storage.static_volume import MountedStore
 
 if TYPE_CHECKING:
     from components.gateway.api_keys import ApiKeys
+    from components.preheat.spec import PreheatSpec
     from components.storage.model_store import ModelStore
+    from components.storage.spec import WeightsSpec
     from stackfile.stack import StackSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelFiles:
-    """The files of models: in `stores`, and mounted or lent to servers inside `namespace`, on nodes of `targets`."""
+class Models:
+    """The models of a stack, and the resources that all of them share. `gateway` must be ready before servers.
 
-    stores: Mapping[str, ModelStore]
-    targets: Mapping[str, NodeTarget]
+    Their files are in `stores`, and mounted or lent to servers inside `namespace`, on nodes of `targets`.
+    """
+
+    settings: StackSettings
     namespace: pulumi.Output[str]
+    targets: Mapping[str, NodeTarget]
+    stores: Mapping[str, ModelStore]
+    keys: ApiKeys
+    images: Mapping[str, ImagePull]
+    queues: Mapping[str, pulumi.Resource]
+    gateway: tuple[pulumi.Resource, ...]
     opts: pulumi.ResourceOptions
 
-    def weights(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
+    def serve(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
+        """Declare the servers of model `name`, and return the handle of its weights."""
+        site = Site(
+            namespace=self.namespace,
+            target=self.targets[spec.pool],
+            weights=self._weights(name, spec),
+            artifacts=self._artifacts(name, spec),
+            server_key=self.keys.server_key(name),
+            server_key_marks=self.keys.server_key_marks(name),
+            gateway=GATEWAY_PODS,
+            queue_labels=queue_labels(self.settings.namespace, spec.queue, spec.queue_priority),
+            queue=None if spec.queue is None else self.queues.get(spec.queue),
+            prometheus=None if self.settings.monitoring is None else self.settings.monitoring.prometheus.url,
+            accelerators_of_others=accelerators_of_others(self.settings.models, name),
+            images=self.images[spec.pool].ready if spec.pool in self.images else None,
+            gateway_ready=self.gateway,
+        )
+        engine_of(spec).serve(name, spec, site, opts=self.opts)
+        return site.weights
+
+    def _weights(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
         """Declare the weights of model `name`, preheated if its spec says so, and return their handle; None if it has none."""
         weights = spec.stored_files
         if weights is None:
             return None
-        source = self.stores[weights.store].source(name if spec.preheat is None else bounded(name, "preheat"), weights.path)
         if spec.preheat is not None:
-            target = self._share(spec.preheat.into)
             folder = spec.folder_on(self.targets[spec.pool])
-            return PreheatJob(
-                name, weights, spec.preheat, source=source, target=target, namespace=self.namespace, folder=folder, opts=self.opts
-            ).mount
+            return self._preheat(name, weights, spec.preheat, folder)
+        source = self.stores[weights.store].source(name, weights.path)
         if isinstance(source, VolumeClaim):
             return ModelMount(claim=source, sub_path=weights.path, gate=source.ready)
         if not isinstance(source, ObjectStore):
             raise TypeError(f"models.{name}.{spec.stored_files_field}.store: no engine reads {weights.store} itself; add preheat")
         return source
 
-    def artifacts(self, model: str, spec: ModelSpec) -> dict[str, ModelMount]:
+    def _artifacts(self, model: str, spec: ModelSpec) -> dict[str, ModelMount]:
         """Declare a preheat for each artifact of `model`, into the store that the artifact names."""
         if spec.preheat is None:
             return {}
-        mounts: dict[str, ModelMount] = {}
-        for name, artifact in spec.artifacts.items():
-            job, how = artifact_job(model, name), artifact.preheat(spec.preheat)
-            source, target = self.stores[artifact.store].source(bounded(job, "preheat"), artifact.path), self._share(how.into)
-            mounts[name] = PreheatJob(job, artifact, how, source=source, target=target, namespace=self.namespace, opts=self.opts).mount
-        return mounts
+        return {
+            name: self._preheat(artifact_job(model, name), artifact, artifact.preheat(spec.preheat))
+            for name, artifact in spec.artifacts.items()
+        }
 
-    def _share(self, name: str) -> VolumeClaim:
-        store = self.stores[name]
+    def _preheat(self, job: str, files: WeightsSpec, preheat: PreheatSpec, folder: str | None = None) -> ModelMount:
+        source, store = self.stores[files.store].source(bounded(job, "preheat"), files.path), self.stores[preheat.into]
         if not isinstance(store, MountedStore):
-            raise TypeError(f"preheat.into: {name} is not a volume")
-        return store.claim
+            raise TypeError(f"preheat.into: {preheat.into} is not a volume")
+        return PreheatJob(
+            job, files, preheat, source=source, target=store.claim, namespace=self.namespace, folder=folder, opts=self.opts
+        ).mount
 
 
 def image_pulls_of(
@@ -107,37 +134,3 @@ def endpoints_of(spec: StackSettings, keys: ApiKeys) -> tuple[Endpoint, ...]:
         )
         for name, model in spec.models.items()
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Models:
-    """The models of a stack, and what all of them share. `gateway` are the resources that must be ready before servers."""
-
-    settings: StackSettings
-    namespace: pulumi.Output[str]
-    targets: Mapping[str, NodeTarget]
-    files: ModelFiles
-    keys: ApiKeys
-    images: Mapping[str, ImagePull]
-    queues: Mapping[str, pulumi.Resource]
-    gateway: tuple[pulumi.Resource, ...]
-
-    def serve(self, name: str, spec: ModelSpec, *, opts: pulumi.ResourceOptions) -> ModelMount | ObjectStore | None:
-        """Declare the servers of model `name`, and return the handle of its weights."""
-        site = Site(
-            namespace=self.namespace,
-            target=self.targets[spec.pool],
-            weights=self.files.weights(name, spec),
-            artifacts=self.files.artifacts(name, spec),
-            server_key=self.keys.server_key(name),
-            server_key_marks=self.keys.server_key_marks(name),
-            gateway=GATEWAY_PODS,
-            queue_labels=queue_labels(self.settings.namespace, spec.queue, spec.queue_priority),
-            queue=None if spec.queue is None else self.queues.get(spec.queue),
-            prometheus=None if self.settings.monitoring is None else self.settings.monitoring.prometheus.url,
-            accelerators_of_others=accelerators_of_others(self.settings.models, name),
-            images=self.images[spec.pool].ready if spec.pool in self.images else None,
-            gateway_ready=self.gateway,
-        )
-        engine_of(spec).serve(name, spec, site, opts=opts)
-        return site.weights

@@ -6,7 +6,6 @@ managers are named by their programs: `metadata.managedFields` has one entry for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache
@@ -42,51 +41,42 @@ SCALER_BOUNDS: Final = {
 """By kind of a scaler, the fields of the least and the most replicas, each with its default."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """`owner` decides about `path` and everything below it in objects of `kind` ("*" is every kind)."""
-
-    kind: str
-    path: str
-    owner: Owner
-
-
 _STACK, _SERVER, _CONTROLLER, _PEOPLE, _SCALER = Owner.STACK, Owner.SERVER, Owner.CONTROLLER, Owner.PEOPLE, Owner.SCALER
+_SERVERS_METADATA = ("creationTimestamp", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
 
-_RULES: Final = (
-    *(
-        _Rule("*", f"metadata.{name}", _SERVER)
-        for name in ("creationTimestamp", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
-    ),
-    _Rule("*", "status", _CONTROLLER),
-    _Rule("*", "metadata.finalizers", _CONTROLLER),
-    _Rule("*", "metadata.ownerReferences", _CONTROLLER),
-    _Rule("*", 'metadata.annotations["deployment.kubernetes.io/revision"]', _CONTROLLER),
-    _Rule("*", 'metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]', _PEOPLE),
-    _Rule("Service", "spec.clusterIP", _SERVER),
-    _Rule("Service", "spec.clusterIPs", _SERVER),
-    _Rule("Service", "spec.healthCheckNodePort", _SERVER),
-    _Rule("Service", "spec.ports[*].nodePort", _SERVER),
-    _Rule("Namespace", "spec.finalizers", _SERVER),
-    _Rule("PersistentVolumeClaim", "spec.volumeName", _CONTROLLER),
-    _Rule("PersistentVolume", "spec.claimRef.uid", _CONTROLLER),
-    _Rule("PersistentVolume", "spec.claimRef.resourceVersion", _CONTROLLER),
-    _Rule("Job", "spec.selector", _CONTROLLER),
-    _Rule("Job", 'spec.template.metadata.labels["controller-uid"]', _CONTROLLER),
-    _Rule("Job", 'spec.template.metadata.labels["batch.kubernetes.io/controller-uid"]', _CONTROLLER),
-    _Rule("ServiceAccount", "secrets", _CONTROLLER),
-    _Rule("MutatingWebhookConfiguration", "webhooks[*].clientConfig.caBundle", _CONTROLLER),
-    _Rule("ValidatingWebhookConfiguration", "webhooks[*].clientConfig.caBundle", _CONTROLLER),
-    _Rule("CustomResourceDefinition", "spec.conversion.webhook.clientConfig.caBundle", _CONTROLLER),
-    _Rule("APIService", "spec.caBundle", _CONTROLLER),
-    # `kubectl rollout restart` and `kubectl cordon` are operations, not changes of the declaration.
-    _Rule("*", 'spec.template.metadata.annotations["kubectl.kubernetes.io/restartedAt"]', _PEOPLE),
-    _Rule("Deployment", "spec.paused", _PEOPLE),
-    _Rule("Node", "spec.unschedulable", _PEOPLE),
-    _Rule("Node", "spec.podCIDR", _CONTROLLER),
-    _Rule("Node", "spec.podCIDRs", _CONTROLLER),
-    _Rule("Node", "spec.providerID", _CONTROLLER),
-)
+_OWNERS: Final[dict[str, dict[Owner, tuple[str, ...]]]] = {
+    "*": {
+        _SERVER: tuple(f"metadata.{name}" for name in _SERVERS_METADATA),
+        _CONTROLLER: (
+            *("status", "metadata.finalizers", "metadata.ownerReferences"),
+            'metadata.annotations["deployment.kubernetes.io/revision"]',
+        ),
+        # `kubectl rollout restart` and `kubectl cordon` are operations, not changes of the declaration.
+        _PEOPLE: (
+            'metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]',
+            'spec.template.metadata.annotations["kubectl.kubernetes.io/restartedAt"]',
+        ),
+    },
+    "Service": {_SERVER: ("spec.clusterIP", "spec.clusterIPs", "spec.healthCheckNodePort", "spec.ports[*].nodePort")},
+    "Namespace": {_SERVER: ("spec.finalizers",)},
+    "PersistentVolumeClaim": {_CONTROLLER: ("spec.volumeName",)},
+    "PersistentVolume": {_CONTROLLER: ("spec.claimRef.uid", "spec.claimRef.resourceVersion")},
+    "Job": {
+        _CONTROLLER: (
+            "spec.selector",
+            'spec.template.metadata.labels["controller-uid"]',
+            'spec.template.metadata.labels["batch.kubernetes.io/controller-uid"]',
+        )
+    },
+    "ServiceAccount": {_CONTROLLER: ("secrets",)},
+    "MutatingWebhookConfiguration": {_CONTROLLER: ("webhooks[*].clientConfig.caBundle",)},
+    "ValidatingWebhookConfiguration": {_CONTROLLER: ("webhooks[*].clientConfig.caBundle",)},
+    "CustomResourceDefinition": {_CONTROLLER: ("spec.conversion.webhook.clientConfig.caBundle",)},
+    "APIService": {_CONTROLLER: ("spec.caBundle",)},
+    "Deployment": {_PEOPLE: ("spec.paused",)},
+    "Node": {_PEOPLE: ("spec.unschedulable",), _CONTROLLER: ("spec.podCIDR", "spec.podCIDRs", "spec.providerID")},
+}
+"""By kind ("*" is every kind), the paths that each owner decides about, with everything below them."""
 
 _QUEUED: Final = ("spec.suspend", "spec.template.spec.nodeSelector", "spec.template.spec.tolerations")
 """Paths that Kueue changes in a Job that it admits: it starts the Job, and places its pods on the nodes of a flavor."""
@@ -100,37 +90,22 @@ NODE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
 _MANAGERS: Final = {
     _STACK: ("pulumi-kubernetes", "pulumi-kubernetes-*", "inferplan-rehearsal"),
     _CONTROLLER: (
-        "kube-controller-manager",
-        "kube-scheduler",
-        "kube-apiserver",
-        "kubelet",
-        "cloud-controller-manager",
-        "aws-cloud-controller-manager",
-        "eks",
-        "kwok",
-        "kwok-controller",
-        "kueue",
-        "kuberay-operator",
-        "ray-operator",
+        *(
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kube-apiserver",
+            "kubelet",
+            "cloud-controller-manager",
+            "aws-cloud-controller-manager",
+        ),
+        *("eks", "kwok", "kwok-controller", "kueue", "kuberay-operator", "ray-operator", "envoy-gateway", "external-dns", "karpenter"),
         # The operators of KubeRay, Kueue and LeaderWorkerSet, and those of Karpenter and the AWS Load Balancer Controller.
-        "manager",
-        "controller",
-        "envoy-gateway",
-        "cert-manager",
-        "cert-manager-*",
-        "cainjector",
-        "external-dns",
-        "karpenter",
-        "inferplan-stub",
+        *("manager", "controller"),
+        *("cert-manager", "cert-manager-*", "cainjector", "inferplan-stub"),
     ),
     _SCALER: (
-        "keda",
-        "keda-operator",
-        "cluster-autoscaler",
-        "vpa-updater",
-        "vpa-recommender",
-        "vpa-admission-controller",
-        "horizontal-pod-autoscaler",
+        *("keda", "keda-operator", "cluster-autoscaler", "horizontal-pod-autoscaler"),
+        *("vpa-updater", "vpa-recommender", "vpa-admission-controller"),
     ),
 }
 """Names of the field managers of programs, complete or with `*` after a hyphen. A program that chooses none has its binary's name."""
@@ -162,4 +137,5 @@ def manager_of(name: str, subresource: str = "") -> Owner:
 
 @cache
 def _rules_of(kind: str) -> tuple[tuple[Path, Owner], ...]:
-    return tuple((parse(rule.path), rule.owner) for rule in _RULES if rule.kind in ("*", kind))
+    rules = (rule for each in ("*", kind) for rule in _OWNERS.get(each, {}).items())
+    return tuple((parse(path), owner) for owner, paths in rules for path in paths)

@@ -1,4 +1,4 @@
-"""Shows the corrected form of a value that people often write in another way: `16GB`, `10m`, `https://host`, `spot`.
+"""Corrections of values and fields that people often write in another way: `16GB`, `10m`, `https://host`, `nodeSelector`.
 
 Each function returns a sentence such as ` Write size: 16Gi.`, or "" if it knows no correction. No check happens here.
 """
@@ -10,7 +10,7 @@ from decimal import Decimal
 from fnmatch import fnmatch
 from typing import Any
 
-from components.spec import KeyPath
+from components.spec import KeyPath, SpecError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _UNIT_OF_FIELD = {"Seconds": 1, "Minutes": 60, "Hours": 3600, "Days": 86400}
@@ -39,6 +39,28 @@ _FORMS: tuple[tuple[str, str, str], ...] = (
     (".issued.*", r"([0-9]{4})[/.]([0-9]{2})[/.]([0-9]{2})", "{0}-{1}-{2}"),
     (".expires.*", r"([0-9]{4})[/.]([0-9]{2})[/.]([0-9]{2})", "{0}-{1}-{2}"),
 )
+# Fields of the engines' own options, of Helm charts and of manifests, and ours.
+_FIELDS_ELSEWHERE = {
+    "gpu": "accelerators",
+    "gpus": "accelerators",
+    "gpuCount": "accelerators",
+    "nodeSelector": "affinity",
+    "nodePool": "pool",
+    "tp": "tensorParallelSize",
+    "pp": "pipelineParallelSize",
+    "model": "weights",
+    "args": "extraArgs",
+    "clients": "consumers",
+    "instanceType": "instanceTypes",
+    "shmSize": "sharedMemory",
+    "storageUri": "weights",
+}
+# Fields whose value has another form here: the field, and how it is written.
+_FIELD_FORMS = {
+    "minReplicas": ("replicas", "replicas: {{min: {minReplicas}, max: {maxReplicas}}}"),
+    "maxReplicas": ("replicas", "replicas: {{min: {minReplicas}, max: {maxReplicas}}}"),
+    "size": ("nodes", "nodes: {size}"),
+}
 
 
 def correction(path: KeyPath, value: Any, expected: str) -> str:
@@ -130,3 +152,32 @@ def _name(value: str, expected: str) -> str:
     name = re.sub(f"[^{kept}]+", "-", value.strip().lower()).strip("-.")
     reason = ", in lower case" if name == value.lower() else ""
     return f"{name}{reason}" if name and name != value and name[0].isalpha() else ""
+
+
+def field_hint(name: str, entry: dict[str, Any], allowed: list[str]) -> str:
+    """Return the sentence that names the allowed field for the unknown field `name` of `entry`, "" if none is known."""
+    field, form = _FIELD_FORMS.get(name, ("", ""))
+    if field in allowed:
+        return f" Write {form.format_map(_numbers(entry))}."
+    other = _FIELDS_ELSEWHERE.get(name)
+    return f" Did you mean {other!r}?" if other in allowed else ""
+
+
+def without_renamed(errors: list[SpecError]) -> list[SpecError]:
+    """Return `errors` without each missing field that the remedy for another field of the same mapping writes."""
+
+    def is_renamed(path: KeyPath) -> bool:
+        name = re.escape(str(path[-1]))
+        remedy = re.compile(rf" (Did you mean '{name}'\?|Write {name}: )")
+        return any(other.path[:-1] == path[:-1] and remedy.search(other.message) for other in errors)
+
+    return [error for error in errors if not (error.message.startswith("Missing required field") and is_renamed(error.path))]
+
+
+def _numbers(entry: dict[str, Any]) -> dict[str, Any]:
+    """The numbers that the forms show: those of `entry`, else an example."""
+    size = entry.get("size")
+    numbers = {**entry, "size": size.get("max") if isinstance(size, dict) else size}
+    lowest = entry.get("minReplicas", 1)
+    example = {"minReplicas": lowest, "maxReplicas": max(3, lowest) if type(lowest) is int else 3, "size": 1}
+    return {key: numbers[key] if type(numbers.get(key)) is int else value for key, value in example.items()}

@@ -7,13 +7,15 @@ sections are beyond it.
 from __future__ import annotations
 
 import json
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from kube.names import DOMAIN
 from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, PROVIDER_NAMESPACES, SEED_KEY
-from stackfile.schema_editor import add_examples, snippets
 from stackfile.stack import StackSettings
 
+_EXAMPLES = Path(__file__).with_name("examples.toml")
 _SECURE = {
     "type": "object",
     "description": 'The secret that every API key is derived from: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)".',
@@ -37,10 +39,14 @@ def stack_schema() -> dict[str, Any]:
     """The schema of a whole stack file."""
     model = _draft_07(StackSettings.model_json_schema(by_alias=True))
     _describe(model["definitions"])
-    add_examples(model["definitions"])
-    for key, section in model["properties"].items():
-        if entries := snippets(key):
-            section["defaultSnippets"] = entries
+    examples = tomllib.loads(_EXAMPLES.read_text(encoding="utf-8"))
+    _add_examples(model["definitions"], examples["values"])
+    for key, entries in examples["snippets"].items():
+        model["properties"][key]["defaultSnippets"] = [
+            {"label": label, "description": each["description"], "body": {f"${{1:{label.split()[0].lower()}}}": each["entry"]}}
+            for each in entries
+            for label in [each["label"]]
+        ]
     sections = {f"{PROJECT}:{key}": value for key, value in model["properties"].items()}
     config = {
         "type": "object",
@@ -74,13 +80,26 @@ def stack_schema_text() -> str:
     return json.dumps(stack_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
+def options_of(field: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schemas of which `field` is a union or a combination."""
+    return [each for key in ("anyOf", "oneOf", "allOf") for each in field.get(key, ())]
+
+
+def has_choices(field: dict[str, Any], definitions: dict[str, dict[str, Any]]) -> bool:
+    """Return whether every value of `field` is a choice (an enum, a constant, a boolean or null)."""
+    field = _plain(field, definitions)
+    if options := options_of(field):
+        return all(has_choices(each, definitions) for each in options)
+    return "enum" in field or "const" in field or field.get("type") in ("boolean", "null")
+
+
 def _describe(definitions: dict[str, Any]) -> None:
-    """Gives each field that has no text of its own the text of what it holds: a part of a spec, or the spec that its tag stands for."""
+    """Give each field without a description that of its values: a part of a spec, or the spec that its tag stands for."""
     for whole in definitions.values():
         for field in whole.get("properties", {}).values():
             if "description" in field:
                 continue
-            parts = [whole] if "const" in field else [_plain(each, definitions) for each in _held(field)]
+            parts = [whole] if "const" in field else [_plain(each, definitions) for each in _values(field)]
             text = next((part["description"] for part in parts if "description" in part), None)
             if text is not None and "$ref" in field:
                 field["allOf"] = [{"$ref": field.pop("$ref")}]
@@ -88,7 +107,7 @@ def _describe(definitions: dict[str, Any]) -> None:
                 field["description"] = text
 
 
-def _held(field: dict[str, Any]) -> list[dict[str, Any]]:
+def _values(field: dict[str, Any]) -> list[dict[str, Any]]:
     """`field` and the schemas of its values: choices, items, values of a mapping."""
     choices = [field, *field.get("allOf", ()), *field.get("anyOf", ())]
     return [*choices, *(inner for each in choices for inner in (each.get("items", {}), *each.get("patternProperties", {}).values()))]
@@ -98,8 +117,28 @@ def _plain(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     return definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
 
 
+def _add_examples(definitions: dict[str, dict[str, Any]], examples: dict[str, Any]) -> None:
+    """Add `examples` and `markdownDescription` to the fields of `definitions`; a field with choices needs no example."""
+    for name, definition in definitions.items():
+        for key, field in definition.get("properties", {}).items():
+            values = examples.get(f"{name}.{key}", examples.get(key))
+            if values is not None and not has_choices(field, definitions):
+                field["examples"] = values
+            if "description" in field:
+                field["markdownDescription"] = _markdown(key, field)
+
+
+def _markdown(key: str, field: dict[str, Any]) -> str:
+    lines = [field["description"]]
+    if field.get("default") not in (None, {}, []):
+        lines.append(f"Default: `{json.dumps(field['default'])}`")
+    if "examples" in field:
+        lines.append("\n".join(("```yaml", *(f"{key}: {json.dumps(each)}" for each in field["examples"]), "```")))
+    return "\n\n".join(lines)
+
+
 def _by_tag(discriminator: dict[str, Any], order: list[str]) -> dict[str, Any]:
-    """A union by its tag, one condition a choice: a mistake is then told of the choice that was made, and not of all of them."""
+    """A union by its tag, with one condition for each choice, so that editors report the errors of the choice that was made."""
     tag, choices = discriminator["propertyName"], dict(sorted(discriminator["mapping"].items(), key=lambda each: order.index(each[1])))
     default = discriminator.get("defaultMapping")
     return {

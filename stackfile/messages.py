@@ -14,9 +14,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, StringConstraints, ValidationError
 
 from components.spec import Bytes, Cpu, DnsLabel, DnsName, FieldError, KeyPath, LabelValue, SpecError
-from stackfile.corrections import correction, range_of, wrapped
+from kube.paths import value_at
+from stackfile.corrections import correction, field_hint, range_of, wrapped
 from stackfile.errors import sentence, shown, suggestion
-from stackfile.fields_elsewhere import field_hint
 from stackfile.schema_guide import SchemaGuide
 
 DISCRIMINATORS = ("engine", "kind", "provider", "implementation")
@@ -96,7 +96,7 @@ def _without_rejected_remedy(message: str, path: KeyPath, data: Any, model: type
     if remedy is None:
         return message
     repaired = copy.deepcopy(data)
-    _at(repaired, path[:-1])[path[-1]] = remedy[1]
+    value_at(repaired, path[:-1])[path[-1]] = remedy[1]
     try:
         model.model_validate_json(json.dumps(repaired), strict=True)
     except ValidationError as error:
@@ -127,12 +127,6 @@ def _user_path(data: Any, loc: KeyPath, kind: str) -> KeyPath:
     return tuple(path)
 
 
-def _at(data: Any, path: KeyPath) -> Any:
-    for part in path:
-        data = data[part]
-    return data
-
-
 def _expected(error: Any, path: KeyPath, guide: SchemaGuide) -> str | None:
     """The expected kind of value, if the error is about a value of another kind; None otherwise."""
     kind, context = error["type"], error.get("ctx", {})
@@ -157,7 +151,7 @@ def _expected(error: Any, path: KeyPath, guide: SchemaGuide) -> str | None:
 
 
 def _mismatch(path: KeyPath, data: Any, expectations: list[str], written: Callable[[KeyPath], str | None], guide: SchemaGuide) -> str:
-    value = _at(data, path)
+    value = value_at(data, path)
     allowed = " or ".join(dict.fromkeys(expectations)).removesuffix(".")
     text = written(path)
     remedy = "" if _confidential(path) and type(value) is not int else _remedy(path, value, text, expectations, guide)
@@ -213,7 +207,7 @@ def _messages(error: Any, path: KeyPath, data: Any, guide: SchemaGuide, secrets:
         # Secrets are keys of the file, but no part of a spec.
         allowed = sorted((*guide.keys(path[:-1]), *(secrets if len(path) == 1 else ())))
         name = str(path[-1])
-        near = field_hint(name, _at(data, path[:-1]), allowed) or suggestion(name, allowed)
+        near = field_hint(name, value_at(data, path[:-1]), allowed) or suggestion(name, allowed)
         yield path, f"Unknown field {shown(name)}.{near} Allowed fields: {_listed(allowed)}."
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
         name = context["discriminator"].strip("'()")
@@ -226,7 +220,7 @@ def _messages(error: Any, path: KeyPath, data: Any, guide: SchemaGuide, secrets:
     elif kind in ("value_error", "assertion_error"):
         cause = context.get("error", error["msg"])
         below = cause.path if isinstance(cause, FieldError) else ()
-        remedy = "" if below or _confidential(path) else correction(path, _at(data, path), "")
+        remedy = "" if below or _confidential(path) else correction(path, value_at(data, path), "")
         yield (*path, *below), f"{cause}{remedy}"
     else:
         yield path, sentence(error["msg"])

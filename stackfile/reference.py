@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stackfile.json_schema import stack_schema
+from stackfile.json_schema import options_of, stack_schema
 from stackfile.reader import PROJECT
 
 _PREFIX = f"{PROJECT}:"
@@ -43,10 +43,8 @@ def _values(field: dict[str, Any]) -> str:
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
-    options = [each for key in ("anyOf", "oneOf", "allOf") for each in field.get(key, ()) if each.get("type") != "null"]
-    refs = [each.get("then", each) for each in options]
-    if refs:
-        return ", ".join(dict.fromkeys(_values(each) for each in refs))
+    if options := [each.get("then", each) for each in options_of(field) if each.get("type") != "null"]:
+        return ", ".join(dict.fromkeys(map(_values, options)))
     if "enum" in field or "const" in field:
         return ", ".join(f"`{json.dumps(each)}`" for each in field.get("enum", [field.get("const")]))
     if field.get("type") == "array":

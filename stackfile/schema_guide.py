@@ -5,13 +5,14 @@ It follows unions by the tag in the data. It is used only for errors, so that a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
 
 from components.spec import KeyPath
+from kube.paths import MISSING, value_at
 
 
 @cache
@@ -51,50 +52,43 @@ class SchemaGuide:
 
     def keys(self, path: KeyPath) -> list[str]:
         """The allowed keys of the mapping at `path`; empty if names are free or unknown."""
-        return sorted({key for schema, data in self._at(path) for part in self._parts(schema, data) for key in part.get("properties", ())})
+        return sorted({key for part in self._parts_at(path) for key in part.get("properties", ())})
+
+    def required(self, path: KeyPath) -> list[str]:
+        """The keys that the mapping at `path` must have."""
+        return sorted({key for part in self._parts_at(path) for key in part.get("required", ())})
 
     def tags(self, path: KeyPath, discriminator: str) -> list[str]:
         """The values that `discriminator` may have in the mapping at `path`."""
-        tags = set()
+        tags: set[str] = set()
         for schema, _ in self._at(path):
-            tags |= set(self._plain(schema).get("discriminator", {}).get("mapping", ()))
-            for part in self._branches(schema):
+            tags.update(self._plain(schema).get("discriminator", {}).get("mapping", ()))
+            for part in self._parts(schema):
                 tag = part.get("properties", {}).get(discriminator, {})
-                tags |= {tag["const"]} if "const" in tag else set(tag.get("enum", ()))
+                tags.update([tag["const"]] if "const" in tag else tag.get("enum", ()))
         return sorted(tags)
 
     def description(self, path: KeyPath) -> str:
         """The description of the key at `path`, in one line without its full stop; "" if there is none."""
-        for schema, _ in self._at(path):
-            for part in (schema, *self._branches(schema)):
-                if text := part.get("description"):
-                    return " ".join(text.split()).removesuffix(".")
-        return ""
+        parts = (part for schema, _ in self._at(path) for part in (schema, *self._parts(schema)))
+        return " ".join(_first(parts, "description").split()).removesuffix(".")
 
     def pattern(self, path: KeyPath) -> str:
         """The pattern of the text at `path`; "" if there is none."""
-        return next((part["pattern"] for schema, _ in self._at(path) for part in self._branches(schema) if "pattern" in part), "")
-
-    def required(self, path: KeyPath) -> list[str]:
-        """The keys that the mapping at `path` must have."""
-        return sorted({key for schema, data in self._at(path) for part in self._parts(schema, data) for key in part.get("required", ())})
-
-    def sample(self, path: KeyPath, *, high: bool) -> Any:
-        """A valid value of the key at `path`, low or high where values have an order; None if the schema tells none."""
-        for schema, data in self._at(path):
-            for part in self._parts(schema, data):
-                value = _sample(part, high=high)
-                if value is not None:
-                    return value
-        return None
+        return _first((part for schema, _ in self._at(path) for part in self._parts(schema)), "pattern")
 
     def key_description(self, path: KeyPath) -> str:
         """The description of the names in the mapping at `path`."""
+        return _first((self._plain(part.get("propertyNames", {})) for part in self._parts_at(path)), "description").removesuffix(".")
+
+    def sample(self, path: KeyPath, *, high: bool) -> Any:
+        """A valid value of the key at `path`, low or high where values have an order; None if the schema has none."""
+        values = (_sample(part, high=high) for part in self._parts_at(path))
+        return next((value for value in values if value is not None), None)
+
+    def _parts_at(self, path: KeyPath) -> Iterator[dict[str, Any]]:
         for schema, data in self._at(path):
-            for part in self._parts(schema, data):
-                if text := self._plain(part.get("propertyNames", {})).get("description"):
-                    return text.removesuffix(".")
-        return ""
+            yield from self._parts(schema, data)
 
     def _at(self, path: KeyPath) -> list[tuple[dict[str, Any], Any]]:
         here = [(self._schema, self._data)]
@@ -103,16 +97,14 @@ class SchemaGuide:
         return here
 
     def _step(self, schema: dict[str, Any], data: Any, part: str | int) -> Iterator[tuple[dict[str, Any], Any]]:
+        inner = value_at(data, (part,))
         for option in self._parts(schema, data):
-            if isinstance(part, int):
-                below = option.get("items")
-                inner = data[part] if isinstance(data, list) and part < len(data) else None
-            else:
+            below = option.get("items")
+            if isinstance(part, str):
                 named = next(iter(option.get("patternProperties", {}).values()), option.get("additionalProperties"))
                 below = option.get("properties", {}).get(part, named)
-                inner = data.get(part) if isinstance(data, dict) else None
             if isinstance(below, dict):
-                yield below, inner
+                yield below, None if inner is MISSING else inner
 
     def _plain(self, schema: dict[str, Any]) -> dict[str, Any]:
         while "$ref" in schema:
@@ -120,12 +112,7 @@ class SchemaGuide:
             schema = {**self._schema["$defs"][schema["$ref"].rpartition("/")[2]], **siblings}
         return schema
 
-    def _branches(self, schema: dict[str, Any]) -> list[dict[str, Any]]:
-        schema = self._plain(schema)
-        options = [option for key in ("oneOf", "anyOf", "allOf") for option in schema.get(key, ())]
-        return [branch for option in options for branch in self._branches(option)] if options else [schema]
-
-    def _parts(self, schema: dict[str, Any], data: Any) -> list[dict[str, Any]]:
+    def _parts(self, schema: dict[str, Any], data: Any = None) -> list[dict[str, Any]]:
         """The branches of a union that the data's tag picks; all where no tag decides."""
         plain = self._plain(schema)
         if "discriminator" in plain and isinstance(data, dict):
@@ -133,6 +120,10 @@ class SchemaGuide:
             tag = data.get(by_tag["propertyName"])
             target = by_tag.get("mapping", {}).get(tag) if isinstance(tag, str) else by_tag.get("defaultMapping")
             if target is not None:
-                return self._branches({"$ref": target})
+                return self._parts({"$ref": target})
         options = [option for key in ("oneOf", "anyOf", "allOf") for option in plain.get(key, ())]
         return [part for option in options for part in self._parts(option, data)] if options else [plain]
+
+
+def _first(parts: Iterable[dict[str, Any]], key: str) -> str:
+    return next((part[key] for part in parts if part.get(key)), "")

@@ -15,17 +15,18 @@ from pydantic import ValidationError
 
 from components.gateway.keys import seed_error
 from components.spec import KeyPath, SpecError
+from kube.paths import value_at
 from stackfile import imported_keys, public_keys
 from stackfile.advice import advice
 from stackfile.checks import check
+from stackfile.corrections import without_renamed
 from stackfile.errors import InvalidStack, LocatedError, dotted, suggestion
-from stackfile.fields_elsewhere import without_renamed
 from stackfile.messages import DISCRIMINATORS, errors_of
 from stackfile.placeholders import placeholders
 from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, SECRET_KEYS, SEED_KEY, StackFile, read_stack, stack_path
 from stackfile.schema_guide import SchemaGuide
 from stackfile.stack import Stack, StackSecrets, StackSettings
-from stackfile.valid_subset import text_at, valid_subset, with_samples
+from stackfile.valid_subset import valid_subset, with_samples
 from stackfile.yaml_scalars import AMBIGUOUS
 
 Written = Callable[[KeyPath], str | None]
@@ -192,7 +193,8 @@ def _cross_errors_of_valid_sections(data: dict[str, Any], errors: list[SpecError
     except ValidationError:
         return []
     # What was left out is missing among the known names, so a name that may mean it is judged once that is sound.
-    return [error for error in check(settings, has_key_seed=has_key_seed) if not suggestion(text_at(data, error.path), left_out)]
+    values = ((error, value_at(data, error.path)) for error in check(settings, has_key_seed=has_key_seed))
+    return [error for error, value in values if not (isinstance(value, str) and suggestion(value, left_out))]
 
 
 def _parsed(text: str) -> Any:

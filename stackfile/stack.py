@@ -21,10 +21,16 @@ from components.serving.spec import ModelSpec
 from components.spec import DnsLabel, Name, Spec
 from components.storage.spec import StoreSpec
 from components.storage.volume_spec import NodeDiskStoreSpec
-from stackfile.budget import BudgetSpec
 
 if TYPE_CHECKING:
     import pulumi
+
+
+class BudgetSpec(Spec):
+    """The most that a stack may cost, judged by the most that its pools may grow to."""
+
+    monthly_usd: Annotated[int, Field(ge=0, le=100_000_000)]
+    """US dollars a month at list prices, without what is paid by use."""
 
 
 class StackSettings(Spec):

@@ -78,13 +78,3 @@ def _words(value: Any) -> set[str]:
     if isinstance(value, list):
         return {word for item in value for word in _words(item)}
     return {value} if isinstance(value, str) else set()
-
-
-def text_at(data: Any, path: KeyPath) -> str:
-    """The text at `path` of `data`, "" if there is none."""
-    for part in path:
-        try:
-            data = data[part]
-        except (LookupError, TypeError):
-            return ""
-    return data if isinstance(data, str) else ""

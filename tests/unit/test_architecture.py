@@ -89,7 +89,6 @@ CLOUD_EXCEPTIONS = {
     "components/gateway/spec.py": "has the fields of the load balancers",
     "components/nodes/table.py": "cites the source of a formula",
     "operations/recovery/pulumi_stack.py": "shows the command that makes a kubeconfig",
-    "stackfile/schema_editor.py": "offers snippets of stack files",
     "operations/versions.py": "asks EKS for the versions of its add-ons and images",
     "cli/versions.py": "asks with the credentials of the cluster's cloud",
     "operations/kubectl.py": "shows the command that makes a kubeconfig",

@@ -12,9 +12,8 @@ import yaml
 from components.nodes.accelerators import accelerators
 from components.nodes.machines import machines
 from stackfile import json_schema
-from stackfile.json_schema import stack_schema_text
+from stackfile.json_schema import has_choices, stack_schema_text
 from stackfile.reference import reference
-from stackfile.schema_editor import has_choices
 from stackfile.stack import StackSettings
 
 PROJECT = Path(__file__).parents[3]
