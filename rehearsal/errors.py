@@ -24,7 +24,6 @@ class RehearsalError(Exception):
         self.log_path = log_path
 
     def __str__(self) -> str:
-        """One paragraph, then the log lines, each indented by four spaces."""
         path = f" (whole log: {self.log_path})" if self.log_path else ""
         quoted = "".join(f"\n    {line}" for line in self.log_tail)
         return f"{self.message}{path}; {self.remedy}{quoted}"
@@ -64,7 +63,6 @@ class ProgramFailed(RehearsalError):  # noqa: N818 - named after what happened; 
         self.diagnostics = tuple(diagnostics)
 
     def __str__(self) -> str:
-        """The program's message, unchanged."""
         return self.message
 
 

@@ -53,7 +53,6 @@ def silent(_event: Event) -> None:
 
 
 def line_of(event: Event) -> str:
-    """The event as one line of text."""
     match event:
         case StepStarted(step, index, total, detail):
             return f"[{index}/{total}] {step}" + (f" ({detail})" if detail else "")
@@ -66,5 +65,4 @@ def line_of(event: Event) -> str:
 
 
 def plain(event: Event) -> None:
-    """Print the event as one line to stderr, for logs."""
     print(line_of(event), file=sys.stderr, flush=True)

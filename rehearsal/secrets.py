@@ -74,7 +74,6 @@ def open_secrets(
 
 
 def belongs_to_passphrase(salt: str | None, provider: str | None) -> bool:
-    """True if a stack file with this `encryptionsalt` and `secretsprovider` uses a passphrase."""
     return bool(salt) and provider in (None, "", "passphrase")
 
 
@@ -131,7 +130,6 @@ class SecretBox:
             raise ValueError("it is not UTF-8 text") from None
 
     def encrypt(self, plain: str) -> str:
-        """`plain`, encrypted with a new nonce."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = os.urandom(_NONCE_BYTES)
@@ -173,15 +171,9 @@ def _salt_error(problem: str, remedy: str) -> SecretsError:
 
 
 def new_salt(passphrase: str) -> tuple[str, SecretBox]:
-    """An `encryptionsalt` for a new stack, and the box that goes with it."""
     salt = os.urandom(_SALT_BYTES)
     box = SecretBox(_key(passphrase, salt))
     return f"{_VERSION}:{_encoded(salt)}:{box.encrypt(_PROOF)}", box
-
-
-def encrypt(plain: str, *, passphrase: str, salt: str) -> str:
-    """`plain` as the value of `secure` in a stack file. Raises SecretsError as `unlock` does."""
-    return unlock(passphrase, salt).encrypt(plain)
 
 
 def _key(passphrase: str, salt: bytes) -> bytes:

@@ -58,7 +58,6 @@ class Resource:
     namespaced: bool
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """The path of the collection, or of the object `name` in it."""
         prefix = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         return f"{self.base}{prefix}/{self.plural}" + (f"/{name}" if name else "")
 
@@ -108,14 +107,12 @@ class Api:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Close all connections."""
         self._pool.clear()
         self._watch_pool.clear()
 
     def request(
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, str] | None = None, media: str = "application/json"
     ) -> Any:
-        """The decoded answer. Raises ApiError."""
         return self._send(method, path, body, query=query, media=media)[1]
 
     def apply(self, path: str, body: Any, *, manager: str, force: bool = False, dry_run: bool = False) -> tuple[Any, bool]:
@@ -160,31 +157,29 @@ class Api:
         accept: str = "application/json",
         timeout: float = _SECONDS,
     ) -> tuple[int, Any]:
+        headers = {"Accept": accept} if body is None else {"Accept": accept, "Content-Type": media}
+        data = None if body is None else json.dumps(body).encode()
+        response = self._open(self._pool, method, path, query, body=data, headers=headers, timeout=timeout)
+        return response.status, json.loads(response.data) if response.data else {}
+
+    def _open(self, pool: urllib3.PoolManager, method: str, path: str, query: Mapping[str, str] | None, **options: Any) -> Any:
         from urllib3.exceptions import HTTPError
 
         url = f"{self._server}{path}" + (f"?{urlencode(query)}" if query else "")
-        headers = {"Accept": accept} if body is None else {"Accept": accept, "Content-Type": media}
-        data = None if body is None else json.dumps(body).encode()
         try:
-            response = self._pool.request(method, url, body=data, headers=headers, timeout=timeout)
+            response = pool.request(method, url, **options)
         except (HTTPError, OSError) as error:
             raise ApiError(0, "Unreachable", f"{self._server} does not answer: {error}", {}) from error
         if response.status >= HTTPStatus.BAD_REQUEST:
             raise _error(response.status, response.data)
-        return response.status, json.loads(response.data) if response.data else {}
+        return response
 
     def watch(self, path: str, query: Mapping[str, str]) -> Watch:
-        """An open watch on the collection at `path`. Raises ApiError."""
         import urllib3
 
-        url = f"{self._server}{path}?{urlencode({'watch': '1', 'allowWatchBookmarks': 'true', **query})}"
-        try:
-            response = self._watch_pool.request("GET", url, preload_content=False, timeout=urllib3.Timeout(connect=_SECONDS, read=None))
-        except urllib3.exceptions.HTTPError as error:
-            raise ApiError(0, "Unreachable", f"{self._server} does not answer: {error}", {}) from error
-        if response.status >= HTTPStatus.BAD_REQUEST:
-            raise _error(response.status, response.data)
-        return Watch(response)
+        query = {"watch": "1", "allowWatchBookmarks": "true", **query}
+        endless = urllib3.Timeout(connect=_SECONDS, read=None)
+        return Watch(self._open(self._watch_pool, "GET", path, query, preload_content=False, timeout=endless))
 
     def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of `kind`; discovers the served kinds again if it is unknown. Raises UnknownKindError."""

@@ -44,7 +44,6 @@ class Layout:
 
     @property
     def context(self) -> str:
-        """The only context of the kubeconfig."""
         return f"inferplan-{self.name}"
 
     @property
@@ -66,12 +65,10 @@ class Layout:
         return self.directory / "logs" / f"{component}.log"
 
     def api(self) -> Api:
-        """A new client of the API server, as administrator."""
         return Api(self.server, self.pki)
 
 
 def arguments(component: str, layout: Layout) -> list[str]:
-    """The command line of a component, without the program itself."""
     values = {"directory": layout.directory, "port": layout.ports.get(component), "ports": layout.ports}
     return [each.format_map(values) for each in _TABLE[component]["arguments"]]
 

@@ -102,7 +102,6 @@ def status(name: str) -> State:
 
 
 def clusters() -> tuple[str, ...]:
-    """The names of all clusters, running or not."""
     return tuple(each.name for each in cluster_directories())
 
 

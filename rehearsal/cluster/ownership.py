@@ -19,7 +19,6 @@ from rehearsal.errors import ClusterError, ForeignClusterError
 
 
 def owns(kubeconfig: Path, context: str | None = None) -> bool:
-    """True if `kubeconfig` names a running cluster that this rehearsal started."""
     try:
         require_owned(kubeconfig, context)
     except ClusterError:
@@ -96,7 +95,6 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _entries(document: dict[str, Any], key: str, inner: str) -> dict[str, dict[str, Any]]:
-    """The mappings below `inner` of the list `key`, by name."""
     items = document.get(key)
     items = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
     return {str(each.get("name")): each[inner] if isinstance(each.get(inner), dict) else {} for each in reversed(items)}

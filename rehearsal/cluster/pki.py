@@ -10,7 +10,7 @@ import datetime
 import ipaddress
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rehearsal.files import write_atomically
 
@@ -35,15 +35,7 @@ _CERTIFICATES = (
 )
 """Name, organization, issuer and purposes of each certificate."""
 _AUTHORITY_NAMES = {"ca": "inferplan-rehearsal", "proxy-ca": "inferplan-rehearsal-proxy"}
-_KEY_USAGES = [
-    "digital_signature",
-    "content_commitment",
-    "key_encipherment",
-    "data_encipherment",
-    "key_agreement",
-    "encipher_only",
-    "decipher_only",
-]
+_NO_KEY_USAGES = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only")
 
 
 def write_pki(directory: Path) -> None:
@@ -54,42 +46,28 @@ def write_pki(directory: Path) -> None:
     directory.mkdir(mode=0o700, exist_ok=True)
     keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in (*(row[0] for row in _CERTIFICATES), "tokens")}
     for name, organization, issuer, purposes in _CERTIFICATES:
-        certificate = _certificate(name, organization, keys[name], (issuer, keys[issuer]), purposes, _SERVER_NAMES)
-        write_atomically(directory / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM))
+        signed = certificate(name, organization, keys[name], (issuer, keys[issuer]), purposes)
+        write_atomically(directory / f"{name}.crt", signed.public_bytes(serialization.Encoding.PEM))
     for name, key in keys.items():
-        write_atomically(directory / f"{name}.key", _private_bytes(key))
+        write_atomically(directory / f"{name}.key", private_bytes(key))
 
 
-def write_service_certificate(directory: Path, pki: Path, names: tuple[str, ...]) -> None:
-    """Write `tls.crt`, `tls.key` and `ca.crt` to `directory`: a server and client with these DNS names, signed by the authority in `pki`."""
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    authority: Any = serialization.load_pem_private_key((pki / "ca.key").read_bytes(), None)
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _certificate(names[0], "inferplan", key, ("ca", authority), ("SERVER_AUTH", "CLIENT_AUTH"), (*names, "localhost"))
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_atomically(directory / "tls.crt", certificate.public_bytes(serialization.Encoding.PEM))
-    write_atomically(directory / "tls.key", _private_bytes(key))
-    write_atomically(directory / "ca.crt", (pki / "ca.crt").read_bytes())
-
-
-def _private_bytes(key: EllipticCurvePrivateKey) -> bytes:
+def private_bytes(key: EllipticCurvePrivateKey) -> bytes:
     from cryptography.hazmat.primitives import serialization
 
     plain = serialization.NoEncryption()
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
 
 
-def _certificate(
+def certificate(
     name: str,
     organization: str,
     key: EllipticCurvePrivateKey,
     issuer: tuple[str, EllipticCurvePrivateKey],
     purposes: tuple[str, ...],
-    names: tuple[str, ...],
+    names: tuple[str, ...] = _SERVER_NAMES,
 ) -> x509.Certificate:
-    """A certificate that `issuer` signs for `purposes`; without purposes, an authority."""
+    """A certificate with the DNS `names` that `issuer` signs for `purposes`; without purposes, an authority."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -101,7 +79,7 @@ def _certificate(
     issuer_name = subject("inferplan", _AUTHORITY_NAMES[issuer[0]])
     is_authority = not purposes
     now = datetime.datetime.now(datetime.UTC)
-    usages = {usage: usage == "digital_signature" for usage in _KEY_USAGES}
+    usages = {"digital_signature": True, **dict.fromkeys(_NO_KEY_USAGES, False)}
     builder = (
         x509.CertificateBuilder()
         .subject_name(issuer_name if is_authority else subject(organization, name))

@@ -39,7 +39,6 @@ class Cluster(Layout):
     repairs: tuple[str, ...] = field(compare=False, default=())
 
     def get(self, path: str, timeout: float = 60.0) -> Any:
-        """The decoded answer to GET `path` (such as `/api/v1/nodes`). Raises ClusterError."""
         with contextlib.closing(self.api()) as api:
             return api.get(path, timeout)
 
@@ -64,17 +63,14 @@ class Record:
 
 
 def handle(directory: Path, record: Record, outcome: Outcome = "reused", repairs: tuple[str, ...] = ()) -> Cluster:
-    """The handle of the cluster in `directory`."""
     return Cluster(directory, record.ports, record.uid, record.version, outcome, repairs)
 
 
 def clusters_directory() -> Path:
-    """The parent of all clusters' directories."""
     return state_directory().resolve() / "clusters"
 
 
 def cluster_directories() -> list[Path]:
-    """The directories of all clusters, running or not."""
     home = clusters_directory()
     return sorted(each for each in home.iterdir() if each.is_dir()) if home.is_dir() else []
 
@@ -90,7 +86,6 @@ def cluster_directory(name: str) -> Path:
 
 
 def lock_file(directory: Path) -> Path:
-    """The lock file of start, stop and delete of the cluster in `directory`."""
     return directory.with_name(f".{directory.name}.lock")
 
 

@@ -55,7 +55,6 @@ def is_free(port: int) -> bool:
 
 
 def is_served(port: int) -> bool:
-    """True if a program accepts connections on 127.0.0.1:`port` now."""
     with socket.socket() as probe:
         probe.settimeout(_PROBE_SECONDS)
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -139,7 +138,6 @@ class Startup:
 
 
 def identity(api: Api) -> str:
-    """The uid of the namespace kube-system. Raises ClusterError."""
     return str(api.get(_IDENTITY, _ANSWER_SECONDS)["metadata"]["uid"])
 
 

@@ -11,7 +11,6 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from rehearsal.errors import DiskFullError, ToolchainError
@@ -158,9 +157,7 @@ def _build_source(source: Source, go: Go, index: int, total: int, progress: Prog
 
 
 def _copy_data(source: Source, staging: Path, go: Go) -> None:
-    if not source.data:
-        return
-    module = module_directory(source, go)
-    copy = partial(shutil.copyfile, follow_symlinks=True)
-    for name, path in source.data:
-        copy(module / path, staging / name)
+    if source.data:
+        module = module_directory(source, go)
+        for name, path in source.data:
+            shutil.copyfile(module / path, staging / name)

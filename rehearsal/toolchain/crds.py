@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
 import time
 import tomllib
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from rehearsal.errors import ToolchainError
 from rehearsal.files import cache_directory, disk_faults, exclusive
 from rehearsal.progress import Progress, StepFinished, StepStarted, silent
 from rehearsal.toolchain.go import Go, find_go, lock_file
-from rehearsal.toolchain.gobuild import build_fault
+from rehearsal.toolchain.gobuild import download
 
 TABLE = Path(__file__).parent / "crds.toml"
 OWN = Path(__file__).parent / "definitions"
@@ -53,7 +52,6 @@ class CrdSource:
 
 
 def crd_sources() -> tuple[CrdSource, ...]:
-    """Every pinned project, in the table's order."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return tuple(
         CrdSource(name, tuple(row["groups"]), row["module"], row["version"], row["sum"], tuple(row["paths"])) for name, row in table.items()
@@ -130,16 +128,9 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 
 def _download(source: CrdSource, go: Go) -> Path:
-    arguments = [str(go.program), "mod", "download", "-json", f"{source.module}@{source.version}"]
+    what = f"fetching {source.module} {source.version} failed"
     # The root directory has no go.mod above it, so no project's replacements can apply.
-    answer = subprocess.run(arguments, cwd="/", env=go.environment, capture_output=True, text=True, check=False)
-    try:
-        module = json.loads(answer.stdout)
-    except ValueError:
-        module = {}
-    if "Error" in module or "Dir" not in module:
-        words = str(module.get("Error") or answer.stderr).strip().splitlines()[-4:]
-        raise build_fault(f"fetching {source.module} {source.version} failed", tuple(words), cache_directory(), go)
+    module = download(f"{source.module}@{source.version}", Path("/"), go, what)
     if module["Sum"] != source.sum:
         raise ToolchainError(
             f"{source.module} {source.version} has hash {module['Sum']}, pinned is {source.sum}",

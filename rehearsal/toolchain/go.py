@@ -33,8 +33,7 @@ class Go:
 
     @property
     def release_text(self) -> str:
-        """The release as text, such as `1.26.8`."""
-        return ".".join(str(part) for part in self.release)
+        return _text(self.release)
 
     @property
     def keeps_own_caches(self) -> bool:
@@ -60,7 +59,6 @@ def _remove(tree: Path) -> None:
 
 
 def lock_file() -> Path:
-    """The lock for running or installing Go."""
     return cache_directory() / "toolchain" / ".lock"
 
 

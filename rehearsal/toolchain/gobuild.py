@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rehearsal.errors import DiskFullError, RehearsalError, ToolchainError
+from rehearsal.files import cache_directory
 from rehearsal.toolchain.go import Go
 from rehearsal.toolchain.pins import Source
 
@@ -90,7 +91,6 @@ def _follow(process: subprocess.Popen[str], waiting: Callable[[str], None]) -> t
 
 
 def build_fault(what: str, tail: tuple[str, ...], where: Path, go: Go) -> RehearsalError:
-    """The error for the last lines of a failed `go` command."""
     text = "\n".join(tail)
     if "no space left on device" in text or "disk quota exceeded" in text:
         cache = go.environment.get("GOCACHE") or "the Go build cache (go env GOCACHE)"
@@ -119,13 +119,22 @@ def _without_password(proxy: str) -> str:
 
 def module_directory(source: Source, go: Go) -> Path:
     """The directory of `source.module` in the module cache, downloaded if it is missing. Raises ToolchainError."""
-    arguments = [str(go.program), "mod", "download", "-json", source.module]
-    answer = subprocess.run(arguments, cwd=source.directory, env=go.environment, capture_output=True, text=True, check=False)
-    directory = json.loads(answer.stdout or "{}").get("Dir") if answer.returncode == 0 else None
-    if directory is None:
-        tail = tuple(answer.stderr.splitlines()[-_TAIL_LINES:])
-        raise build_fault(f"finding {source.module} in the Go module cache failed", tail, source.directory, go)
-    return Path(directory)
+    what = f"finding {source.module} in the Go module cache failed"
+    return Path(download(source.module, source.directory, go, what)["Dir"])
+
+
+def download(module: str, directory: Path, go: Go, failed: str) -> dict[str, str]:
+    """The answer of `go mod download` in `directory`, with `Dir` and `Sum`. Raises ToolchainError that begins with `failed`."""
+    arguments = [str(go.program), "mod", "download", "-json", module]
+    process = subprocess.run(arguments, cwd=directory, env=go.environment, capture_output=True, text=True, check=False)
+    try:
+        answer = json.loads(process.stdout)
+    except ValueError:
+        answer = {}
+    if process.returncode or "Error" in answer or "Dir" not in answer:
+        words = str(answer.get("Error") or process.stderr).strip().splitlines()[-_TAIL_LINES:]
+        raise build_fault(failed, tuple(words), cache_directory() / "toolchain", go)
+    return answer
 
 
 def with_edits(source: Source, home: Path, go: Go) -> Source:

@@ -1,4 +1,4 @@
-"""The programs to build: Go modules, flags, and the digest of the result. Versions are in `modules/*/go.mod`, hashes in `go.sum`."""
+"""The programs to build (`programs.toml`): Go modules, flags, and the digest of the result."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import platform
 import re
 import sys
+import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,17 +17,7 @@ MODULES_DIRECTORY = Path(__file__).parent / "modules"
 
 @dataclass(frozen=True)
 class Source:
-    """One pinned Go module and its programs.
-
-    Attributes:
-        name: directory under `modules/`.
-        module: the path of the Go module.
-        programs: file name and Go package of each program.
-        version_variables: Go string variables that are set to the module's version at link time.
-        data: further files to copy: name and path inside the module.
-        edits: changes of the module's code before the build: path inside the module, the text there and its replacement.
-        home: the directory of the directory `name`.
-    """
+    """One pinned Go module and its programs, as in `programs.toml`. go.mod and go.sum are in the directory `name` of `home`."""
 
     name: str
     module: str
@@ -38,7 +29,6 @@ class Source:
 
     @property
     def directory(self) -> Path:
-        """The directory of go.mod and go.sum."""
         return self.home / self.name
 
     @cached_property
@@ -95,56 +85,20 @@ BUILD_ENVIRONMENT = {
     "GOWORK": "off",
 }
 
-_KUBERNETES_VERSION = "k8s.io/component-base/version."
-_STAGES = "kustomize/stage/"
+_TABLE = tomllib.loads(Path(__file__).with_name("programs.toml").read_text(encoding="utf-8"))
 
-SOURCES = (
-    Source("etcd", "go.etcd.io/etcd/server/v3", (("etcd", "go.etcd.io/etcd/server/v3"),)),
-    Source(
-        "kwok",
-        "sigs.k8s.io/kwok",
-        (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),),
-        version_variables=(),
-        data=(
-            ("node-initialize.yaml", _STAGES + "node/fast/node-initialize.yaml"),
-            ("node-heartbeat-with-lease.yaml", _STAGES + "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml"),
-            ("pod-ready.yaml", _STAGES + "pod/fast/pod-ready.yaml"),
-            ("pod-complete.yaml", _STAGES + "pod/fast/pod-complete.yaml"),
-            ("pod-delete.yaml", _STAGES + "pod/fast/pod-delete.yaml"),
-        ),
-    ),
-    Source(
-        "kubernetes",
-        "k8s.io/kubernetes",
-        tuple((name, f"k8s.io/kubernetes/cmd/{name}") for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")),
-        version_variables=tuple(_KUBERNETES_VERSION + name for name in ("gitVersion", "gitMajor", "gitMinor", "gitTreeState")),
-    ),
-)
-"""In the order of the builds, the smallest first, so that a broken network or disk shows within seconds."""
 
-_CLASSES = "kwok/apis/v1alpha1/doc.go"
-_NAMED = 'AddKnownTypeWithName(gv.WithKind("{}"), '
+def _source(name: str) -> Source:
+    row = _TABLE[name]
+    return Source(
+        name,
+        row["module"],
+        programs=tuple(row["programs"].items()),
+        version_variables=tuple(row.get("version_variables", ())),
+        data=tuple(row.get("data", {}).items()),
+        edits=tuple((path, before, after) for path, before, after in row.get("edits", ())),
+    )
 
-KARPENTER = Source(
-    "karpenter",
-    "sigs.k8s.io/karpenter",
-    (("karpenter", "sigs.k8s.io/karpenter/kwok"),),
-    edits=(
-        *(
-            (
-                "pkg/operator/operator.go",
-                f'Sprintf(":%d", options.FromContext(ctx).{port})',
-                f'Sprintf("127.0.0.1:%d", options.FromContext(ctx).{port})',
-            )
-            for port in ("MetricsPort", "HealthProbePort")
-        ),
-        ("kwok/apis/apis.go", '"karpenter.kwok.sh"', '"eks.amazonaws.com"'),
-        (_CLASSES, '"v1alpha1"', '"v1"'),
-        (_CLASSES, "AddKnownTypes(gv,", _NAMED.format("NodeClass")),
-        (_CLASSES, "{},\n\t\t&KWOKNodeClassList", "{})\n\tscheme.Scheme." + _NAMED.format("NodeClassList") + "&KWOKNodeClassList"),
-    ),
-)
-"""Karpenter with its provider of fake nodes, for stacks with node pools that it manages.
 
-The edits let it listen on 127.0.0.1 only, and take the NodeClass of EKS Auto Mode for its own class of fake nodes.
-"""
+KARPENTER = _source("karpenter")
+SOURCES = tuple(_source(name) for name in _TABLE if name != KARPENTER.name)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from rehearsal.cluster import Cluster, delete, start
-from rehearsal.secrets import encrypt, new_salt
+from rehearsal.secrets import new_salt, unlock
 from tests.engine.own_project import ROOT, own_project
 from tests.engine.requirement import needs_pulumi
 from tests.scenarios.play import Ended, play
@@ -106,7 +106,7 @@ class Pulumi:
 
     def _write(self, config: Config) -> None:
         values: dict[str, Any] = {f"inferplan:{key}": value for key, value in config.items()}
-        values["inferplan:apiKeySeed"] = {"secure": encrypt(config["apiKeySeed"], passphrase=PASSPHRASE, salt=self._salt)}
+        values["inferplan:apiKeySeed"] = {"secure": unlock(PASSPHRASE, self._salt).encrypt(config["apiKeySeed"])}
         written = yaml.safe_dump({"encryptionsalt": self._salt, "config": values}, sort_keys=False)
         (self._project / "stacks" / f"Pulumi.{STACK}.yaml").write_text(written)
 

@@ -18,12 +18,11 @@ import yaml
 
 from rehearsal.cluster import Cluster
 from rehearsal.cluster.definitions import installer
-from rehearsal.cluster.pki import write_service_certificate
 from rehearsal.progress import silent
 from rehearsal.toolchain.build import ensure_source
 from rehearsal.toolchain.crds import crd_sources, source_files
 from rehearsal.toolchain.pins import Source
-from tests.rehearsal.operator_programs import await_ready, free_ports, install, local_service, running
+from tests.rehearsal.operator_programs import await_ready, free_ports, install, local_service, running, write_service_certificate
 
 SPACE, SERVICE, OPERATOR = "keda", "keda-metrics-apiserver", "keda-operator"
 _MODULE = "github.com/kedacore/keda/v2"

@@ -61,7 +61,6 @@ class Applier:
         self._waiter = self.objects.waiter
 
     def register(self, registration: Registration) -> Realized:
-        """Apply and await the resource; the answer is its live state."""
         registration, state = self._named(registration)
         with self._lock:
             self._states[registration.urn] = state
@@ -101,7 +100,6 @@ class Applier:
         return Realized(id=registration.id, outputs=_outputs(live, {}))
 
     def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The stub of the function."""
         answer = aws.answer(token, arguments)
         if answer is None:
             raise RegistrationRefused(f"the function {token} needs a provider, and a rehearsal runs none", urn="")
@@ -180,7 +178,6 @@ class Applier:
         self._waiter.listener(Applied(target=target, change=change, note=result.note))
 
     def _provider(self, state: ResourceState) -> Mapping[str, Any]:
-        """The inputs of the explicit provider of `state`, {} for the default one."""
         with self._lock:
             provider = self._states.get(state.provider)
         return provider.inputs if provider else {}

@@ -40,7 +40,6 @@ def _strip(value: Any, owned: Object) -> None:
 
 
 def _emptied(value: Any, owned: Object) -> bool:
-    """True if `value` is empty without its owned parts."""
     if not owned:
         return True
     _strip(value, owned)

@@ -57,5 +57,4 @@ class Inventory:
 
 
 def fresh_name(registration: Registration) -> str:
-    """A new automatic name, in the provider's format."""
     return f"{registration.name}-{secrets.token_hex(4)}"

@@ -45,7 +45,6 @@ class Entry:
 
     @property
     def urn(self) -> str:
-        """The resource that declared the object."""
         return self.state.urn
 
     @property
@@ -69,7 +68,6 @@ class Journal:
         self._file: IO[bytes] = self._rewrite()
 
     def entries(self) -> dict[Key, Entry]:
-        """All entries by key."""
         with self._lock:
             return dict(self._entries)
 
@@ -90,7 +88,6 @@ class Journal:
             self._append({"fact": "applied", "key": astuple(key)})
 
     def gone(self, key: Key) -> None:
-        """Record that the object is deleted."""
         with self._lock:
             self._entries.pop(key, None)
             position = self._append({"fact": "gone", "key": astuple(key)})

@@ -113,9 +113,7 @@ class Objects:
                 before = self._take_over(before, key, resource)
             live, created = self._send(body, key, resource, force=force)
         except ApiError as error:
-            if not is_immutable(error):
-                raise rejection(error) from error
-            existing = self.get(resource, key)
+            existing = self.get(resource, key) if is_immutable(error) else None
             if existing is None:
                 raise rejection(error) from error
             self.delete(key, resource, existing, limit)
@@ -135,7 +133,6 @@ class Objects:
         return content_of(applied) != content_of(live)
 
     def _take_over(self, live: Object, key: Key, resource: Resource) -> Object:
-        """`live` with the fields that kubectl wrote given to our manager."""
         fields = taken_over(live, MANAGER)
         if fields is not None:
             steps = [("managedFields", fields), ("resourceVersion", live["metadata"]["resourceVersion"])]
@@ -181,7 +178,6 @@ class Objects:
         return Result(live=live, change="created" if created else "unchanged" if same else "changed")
 
     def unpatch(self, key: Key, resource: Resource, live: Object, urn: str) -> None:
-        """Release the fields of `live` that a Patch resource owns."""
         body = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": {"name": key.name}}
         try:
             self.api.apply(resource.path(key.namespace, key.name), body, manager=patch_manager(urn), force=True)

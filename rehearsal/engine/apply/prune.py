@@ -57,7 +57,6 @@ def _waves(entries: list[Entry]) -> list[list[Entry]]:
 
 
 def target_of(entry: Entry) -> Target:
-    """The target of `entry`."""
     return Target(entry.key.kind, entry.key.namespace, entry.key.name, entry.urn)
 
 

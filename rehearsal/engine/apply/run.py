@@ -54,7 +54,6 @@ class Outcome:
 
     @property
     def total_changes(self) -> int:
-        """The number of objects that changed."""
         return len(self.created) + len(self.changed) + len(self.replaced) + len(self.deleted)
 
 

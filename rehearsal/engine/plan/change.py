@@ -31,7 +31,6 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The path in Pulumi's notation."""
         return text_of(self.path)
 
 

@@ -22,7 +22,6 @@ _SEVERITY_PREFIXES = {"info": "", "warning": "warning: ", "error": "error: "}
 
 
 def to_ndjson(events: Iterator[Event]) -> bytes:
-    """`events` as newline-separated JSON."""
     return b"".join(json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode() + b"\n" for event in events)
 
 

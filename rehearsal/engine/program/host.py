@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 import gc
 import runpy
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import pulumi
 from pulumi.runtime import run_in_stack
@@ -25,7 +26,7 @@ from pulumi.runtime.config import set_all_config
 from rehearsal.engine.program.monitor import Monitor
 from rehearsal.errors import ProgramFailed, RehearsalError
 
-Program = "Callable[[], object] | Path"
+P = ParamSpec("P")
 
 
 class _Inline(ThreadPoolExecutor):
@@ -65,6 +66,16 @@ def _paused_collector() -> Iterator[None]:
             gc.enable()
 
 
+def _isolated(function: Callable[P, None]) -> Callable[P, None]:
+    @functools.wraps(function)
+    def isolated(*args: P.args, **kwargs: P.kwargs) -> None:
+        with _paused_collector():
+            contextvars.copy_context().run(functools.partial(function, *args, **kwargs))
+
+    return isolated
+
+
+@_isolated
 def run(
     program: Callable[[], object] | Path,
     monitor: Monitor,
@@ -82,21 +93,6 @@ def run(
     once; 0 runs them inline, for a monitor that never waits. `give_up` is called when the run is interrupted (Ctrl-C), to
     release registrations that block. `root` is the project's folder, by default the current one. Raises ProgramFailed.
     """
-    context = contextvars.copy_context()
-    with _paused_collector():
-        context.run(_run, program, monitor, dict(config), sorted(secret_keys), preview, workers, give_up, root or Path.cwd())
-
-
-def _run(
-    program: Callable[[], object] | Path,
-    monitor: Monitor,
-    config: dict[str, str],
-    secret_keys: list[str],
-    preview: bool,  # noqa: FBT001 - Context.run passes arguments on by position
-    workers: int,
-    give_up: Callable[[], None] | None,
-    root: Path,
-) -> None:
     runtime_settings.ROOT.set(None)
     settings = runtime_settings.Settings(
         project=monitor.project,
@@ -105,10 +101,10 @@ def _run(
         engine=monitor,
         dry_run=preview,
         organization="organization",
-        root_directory=str(root),
+        root_directory=str(root or Path.cwd()),
     )
     runtime_settings.configure(settings)
-    set_all_config(config, secret_keys)
+    set_all_config(dict(config), sorted(secret_keys))
     loop = asyncio.new_event_loop()
     # A failed program leaves futures that are never read; the failure itself is raised below.
     loop.set_exception_handler(lambda _loop, _context: None)

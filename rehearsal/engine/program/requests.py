@@ -15,33 +15,29 @@ _DEFAULTS = Options()
 def declared(request: Any, urn: str, *, stack: str, project: str, provider: Mapping[str, Any]) -> Registration:
     """The registration of a `RegisterResourceRequest`; `provider` is the inputs of its explicit provider, or {}."""
     return Registration(
-        urn=urn,
-        type=request.type,
-        name=request.name,
+        **_common(request, urn, stack, project),
         custom=request.custom,
-        parent=request.parent or stack_urn(stack, project),
         inputs=with_name(request.type, request.name, urn, from_wire(request.object), provider=provider),
-        dependencies=tuple(sorted(request.dependencies)),
         property_dependencies={key: tuple(sorted(deps.urns)) for key, deps in sorted(request.propertyDependencies.items())},
-        provider=request.provider.rpartition("::")[0],
         options=_options(request, stack, project),
     )
 
 
 def existing(request: Any, urn: str, *, stack: str, project: str) -> Registration:
     """The registration of a `ReadResourceRequest`."""
-    return Registration(
-        urn=urn,
-        type=request.type,
-        name=request.name,
-        custom=True,
-        parent=request.parent or stack_urn(stack, project),
-        inputs=from_wire(request.properties),
-        dependencies=tuple(sorted(request.dependencies)),
-        provider=request.provider.rpartition("::")[0],
-        read=True,
-        id=request.id,
-    )
+    inputs = from_wire(request.properties)
+    return Registration(**_common(request, urn, stack, project), custom=True, inputs=inputs, read=True, id=request.id)
+
+
+def _common(request: Any, urn: str, stack: str, project: str) -> dict[str, Any]:
+    return {
+        "urn": urn,
+        "type": request.type,
+        "name": request.name,
+        "parent": request.parent or stack_urn(stack, project),
+        "dependencies": tuple(sorted(request.dependencies)),
+        "provider": request.provider.rpartition("::")[0],
+    }
 
 
 def _options(request: Any, stack: str, project: str) -> Options:

@@ -24,15 +24,12 @@ class Key:
 
 
 def key_of(live: Mapping[str, Any]) -> Key:
-    """The key of a live object."""
     metadata = live["metadata"]
     return Key(live["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
 @dataclass(frozen=True, slots=True)
 class Target(Key):
-    """The resource of an event."""
-
     urn: str
 
 
@@ -90,8 +87,6 @@ class Deleting(_ObjectEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted(_ObjectEvent):
-    """The object is gone after `seconds`."""
-
     seconds: float
 
 
@@ -114,7 +109,6 @@ class ApplyFailed(RehearsalError):  # noqa: N818 - named after what happened
         self.skipped = tuple(skipped)
 
     def __str__(self) -> str:
-        """One line per failure, with its remedy below."""
         lines = [f"{self.message}:"]
         for each in self.failures:
             lines += [f"  {each.target}: {each.message}", f"      {each.remedy}"]

@@ -35,7 +35,6 @@ READY: Final = Readiness(ready=True)
 
 
 def condition(live: Object, type_: str) -> Object:
-    """The status condition of `type_`, or {}."""
     conditions = (live.get("status") or {}).get("conditions") or ()
     return next((each for each in conditions if each.get("type") == type_), {})
 
@@ -47,7 +46,6 @@ def unready(declared: Object, live: Object) -> str:
 
 
 def ready_addresses(slices: list[Object]) -> int:
-    """The number of ready endpoints in the EndpointSlices of a Service."""
     return sum((each.get("conditions") or {}).get("ready") is True for part in slices for each in part.get("endpoints") or ())
 
 
@@ -162,7 +160,6 @@ _JSONPATH = re.compile(r"^jsonpath=\{?\.?(?P<path>[^}=]+)\}?(?:=(?P<value>.*))?$
 
 
 def annotation(live: Object, name: str) -> str:
-    """The value of an annotation, or ""."""
     return str(((live.get("metadata") or {}).get("annotations") or {}).get(name, ""))
 
 

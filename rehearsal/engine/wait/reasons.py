@@ -23,7 +23,6 @@ _BETWEEN = {"Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"}
 
 
 def is_immutable(error: ApiError) -> bool:
-    """True if the server rejects a change of an immutable field."""
     words = (
         "immutable",
         "may not change once set",
@@ -43,7 +42,6 @@ def immutable_fields(error: ApiError) -> str:
 
 
 def rejection(error: ApiError) -> ObjectFailed:
-    """The problem and the remedy for `error`."""
     if error.reason == "Conflict":
         return ObjectFailed(
             f"another field manager owns a declared field: {error.message}",
@@ -125,7 +123,6 @@ def _pods(watching: Watching, live: Object) -> list[Object]:
 
 
 def _queue_reason(watching: Watching, live: Object) -> str:
-    """Kueue's reason for not admitting `live` yet."""
     for workload in watching.owned("Workload", live["metadata"]["uid"]):
         reserved = condition(workload, "QuotaReserved")
         if reserved.get("status") == "False" and reserved.get("message"):

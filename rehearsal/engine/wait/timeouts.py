@@ -62,18 +62,15 @@ class IdleClock:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the last change."""
         with self._lock:
             return 0.0 if self._busy else time.monotonic() - self._since
 
     def reset(self) -> None:
-        """Note a change."""
         with self._lock:
             self._since = time.monotonic()
 
     @contextlib.contextmanager
     def busy(self) -> Iterator[None]:
-        """Hold the clock at 0."""
         with self._lock:
             self._busy += 1
         try:

@@ -148,7 +148,6 @@ class Waiter:
         self.gone(key, uid, live["apiVersion"], limit)
 
     def exists(self, key: Key, api_version: str, limit: float) -> bool:
-        """True if the object `key` exists within `limit` seconds."""
         self.watching.observe(api_version, key.kind)
         return any(self.watching.get(key) is not None for _ in self._rounds(key, limit))
 

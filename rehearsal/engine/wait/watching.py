@@ -72,7 +72,6 @@ class Watching:
         collection.synced.wait()
 
     def get(self, key: Key) -> Object | None:
-        """The object of an observed kind, or None."""
         with self._lock:
             return self._collections[key.kind].objects.get((key.namespace, key.name))
 
@@ -97,7 +96,6 @@ class Watching:
                 self._sleepers[key].discard(wake)
 
     def stop(self) -> None:
-        """End all watches and wake all threads that wait."""
         self._stopped.set()
         with self._lock:
             for collection in self._collections.values():

@@ -79,7 +79,6 @@ def to_json(value: Any, *, digests: bool) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """The reverse of `to_json` with digests."""
     if isinstance(value, dict):
         if value.get(marks.SIGNATURE) == marks.SECRET:
             parts = value.get("fields")

@@ -25,7 +25,6 @@ def make_urn(*, stack: str, project: str, parent: str, type_: str, name: str) ->
 
 
 def stack_urn(stack: str, project: str) -> str:
-    """The URN of the root stack resource."""
     return make_urn(stack=stack, project=project, parent="", type_=STACK_TYPE, name=f"{project}-{stack}")
 
 
@@ -35,7 +34,6 @@ def qualified_type(urn: str) -> str:
 
 
 def name_of(urn: str) -> str:
-    """The name that the program gave the resource."""
     return urn.split("::", 3)[3]
 
 
@@ -117,7 +115,6 @@ class Recording:
 
     @property
     def stack_urn(self) -> str:
-        """The URN of the root stack resource."""
         return stack_urn(self.stack, self.project)
 
     def __iter__(self) -> Iterator[Registration]:
@@ -127,7 +124,6 @@ class Recording:
         return len(self.registrations)
 
     def of_type(self, type_: str) -> list[Registration]:
-        """The resources of a type token such as `kubernetes:apps/v1:Deployment`."""
         return [each for each in self.registrations if each.type == type_]
 
     def one(self, type_: str, name: str | None = None) -> Registration:
@@ -140,11 +136,9 @@ class Recording:
         raise LookupError(f"{len(matches)} resources match {query}; expected one. Registered: {registered}")
 
     def by_urn(self, urn: str) -> Registration:
-        """The resource whose URN is `urn`; raises KeyError."""
         return {each.urn: each for each in self.registrations}[urn]
 
     def children(self, parent: str | Registration) -> list[Registration]:
-        """The resources directly under `parent`, a registration or a URN."""
         urn = parent if isinstance(parent, str) else parent.urn
         return [each for each in self.registrations if each.parent == urn]
 

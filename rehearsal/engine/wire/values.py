@@ -66,7 +66,6 @@ def _value_from_wire(value: struct_pb2.Value) -> Any:
 
 
 def to_wire(properties: Mapping[str, Any]) -> struct_pb2.Struct:
-    """The reverse of `from_wire`."""
     struct = struct_pb2.Struct()
     for key, value in properties.items():
         _fill(struct.fields[key], value)
@@ -110,12 +109,10 @@ def reveal(value: Any) -> Any:
 
 
 def has_unknown(value: Any) -> bool:
-    """True if any part of `value` is known only after an update."""
     return any(leaf is UNKNOWN for leaf, _ in _leaves(value))
 
 
 def _leaves(value: Any, *, secret: bool = False) -> Iterator[tuple[Any, bool]]:
-    """Each single value in `value`, and whether it is a secret."""
     if isinstance(value, Secret):
         yield from _leaves(value.value, secret=True)
     elif isinstance(value, dict | list):

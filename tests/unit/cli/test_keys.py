@@ -16,7 +16,7 @@ from cli import main
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.keys import read_key
 from operations.notes import expiring
-from rehearsal.secrets import EXAMPLE_PASSPHRASE, encrypt
+from rehearsal.secrets import EXAMPLE_PASSPHRASE, unlock
 from stackfile.yaml_edit import add_item, remove_entry
 from stackfile.yaml_tree import read_tree, to_data
 
@@ -361,7 +361,7 @@ IMPORTED = "sk-live-Zt7Qm2Lx9Rk4Vw8Nc3Hd6Bp1Jg5Ys0Ff"
 
 def _import_key(stack, key=IMPORTED):
     salt = stack.read_text().split("encryptionsalt: ")[1].split("\n")[0]
-    ciphertext = encrypt(key, passphrase=EXAMPLE_PASSPHRASE, salt=salt)
+    ciphertext = unlock(EXAMPLE_PASSPHRASE, salt).encrypt(key)
     _write(stack, f'    chat:\n      keys: [2, 1]\n      importedKeys:\n        "1": {{secure: "{ciphertext}"}}  # of the old portal\n')
     return ciphertext
 

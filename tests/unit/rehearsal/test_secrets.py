@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.errors import RehearsalError
-from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretBox, SecretsError, encrypt, new_salt, open_secrets, unlock
+from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretBox, SecretsError, new_salt, open_secrets, unlock
 from tests.examples import example_stacks
 
 # From pkg/secrets/passphrase/manager_test.go of pulumi/pulumi: the salt of a state whose passphrase is "password".
@@ -29,7 +29,7 @@ def test_a_salt_that_pulumi_made_is_opened_by_its_passphrase_and_no_other():
 
 def test_what_was_encrypted_is_read_back_and_never_looks_the_same_twice(made):
     salt, box = made
-    sealed = encrypt("sehr geheim ✓", passphrase=PHRASE, salt=salt)
+    sealed = unlock(PHRASE, salt).encrypt("sehr geheim ✓")
     assert box.decrypt(sealed) == "sehr geheim ✓"
     assert box.encrypt("x") != box.encrypt("x")
     opened = open_secrets({"inferplan:k": sealed}, salt=salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": PHRASE})

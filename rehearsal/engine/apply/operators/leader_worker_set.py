@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from rehearsal.engine.apply.operators.stub import Stub, annotated, child, labelled, with_environment
+from rehearsal.engine.apply.operators.stub import Stub, child, marked, with_environment
 
 Object = dict[str, Any]
 
@@ -19,7 +19,6 @@ _POD_NAME = {"fieldRef": {"fieldPath": "metadata.name"}}
 
 
 def stub(live: Object, _owned: list[Object]) -> Stub:
-    """The children of the LeaderWorkerSet `live`."""
     spec, name = live["spec"], live["metadata"]["name"]
     template = spec["leaderWorkerTemplate"]
     groups, size = spec["replicas"], template["size"]
@@ -50,7 +49,7 @@ def _leaders(live: Object, template: Object, groups: int, size: int) -> Object:
     labels = {f"{_PREFIX}name": name}
     selector = {**labels, f"{_PREFIX}worker-index": "0"}
     variables = [{"name": "LWS_POD_NAME", "valueFrom": _POD_NAME}, *_variables(live, "$(LWS_POD_NAME)", size, {"value": "0"})]
-    pods = with_environment(annotated(labelled(template, selector), {f"{_PREFIX}size": str(size)}), variables)
+    pods = with_environment(marked(template, labels=selector, annotations={f"{_PREFIX}size": str(size)}), variables)
     leaders = _stateful_set(live, name, labels, selector, pods, groups)
     leaders["metadata"]["annotations"] |= {f"{_PREFIX}replicas": str(groups)}
     return leaders
@@ -63,7 +62,7 @@ def _workers(live: Object, template: Object, group: int, size: int) -> Object:
     labels = {**selector, f"{_PREFIX}group-key": key}
     variables = _variables(live, name, size, {"valueFrom": _POD_INDEX})
     annotations = {f"{_PREFIX}size": str(size), f"{_PREFIX}leader-name": name}
-    pods = with_environment(annotated(labelled(template, labels), annotations), variables)
+    pods = with_environment(marked(template, labels=labels, annotations=annotations), variables)
     workers = _stateful_set(live, name, labels, selector, pods, size - 1)
     workers["spec"]["ordinals"] = {"start": 1}
     return workers

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rehearsal.engine.apply.operators.stub import Stub, child, digest, labelled
+from rehearsal.engine.apply.operators.stub import Stub, child, digest, marked
 from rehearsal.errors import ObjectFailed
 
 Object = dict[str, Any]
@@ -103,8 +103,8 @@ def _identity(cluster: str, kind: str) -> dict[str, str]:
 def _pod(live: Object, name: str, cluster: str, template: Object, labels: dict[str, str]) -> Object:
     # KubeRay keeps the template's other labels.
     others = {key: value for key, value in ((template.get("metadata") or {}).get("labels") or {}).items() if not key.startswith("ray.io/")}
-    labelled_template = labelled(template, {**labels, **others, "ray.io/cluster": cluster})
-    return child("v1", "Pod", name, live, labelled_template["metadata"]["labels"], spec=labelled_template["spec"])
+    pods = marked(template, labels={**labels, **others, "ray.io/cluster": cluster})
+    return child("v1", "Pod", name, live, pods["metadata"]["labels"], spec=pods["spec"])
 
 
 def _services(live: Object, cluster: str) -> list[Object]:

@@ -33,7 +33,6 @@ _CHILDREN: Final = (("apps/v1", "StatefulSet"), ("v1", "Pod"), ("v1", "Service")
 
 
 def has_stub(live: Object) -> bool:
-    """True if there is a stub for the operator of `live`."""
     return _kind(live) in _STUBS
 
 
@@ -92,7 +91,6 @@ def _observes(live: Object) -> Callable[[Object], Readiness]:
 
 
 def delete_children(api: Api, waiter: Waiter, live: Object, limit: float) -> None:
-    """Delete the children of `live`, and return when they are gone. Raises ObjectFailed after `limit` seconds."""
     _delete(api, waiter, _owned(api, live), limit)
 
 
@@ -190,7 +188,6 @@ def _delete(api: Api, waiter: Waiter, children: Iterable[Object], limit: float) 
 
 
 def _write_status(api: Api, live: Object, stub: Stub, message: str, *, is_ready: bool) -> None:
-    """Write the status that the operator would write, with our `message`."""
     values = {
         stub.condition: "True" if is_ready else "False",
         **{each: value if is_ready else "Unknown" for each, value in stub.settled.items()},

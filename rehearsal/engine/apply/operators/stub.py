@@ -44,24 +44,14 @@ class Stub:
 
 
 def child(api_version: str, kind: str, name: str, parent: Object, labels: dict[str, str], **rest: Any) -> Object:
-    """A child of `parent`, in its namespace."""
     metadata = {"name": name, "namespace": parent["metadata"]["namespace"], "labels": labels}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
 
 
-def labelled(template: Object, labels: dict[str, str]) -> Object:
-    """The pod template with additional labels."""
-    return _marked(template, "labels", labels)
-
-
-def annotated(template: Object, annotations: dict[str, str]) -> Object:
-    """The pod template with additional annotations."""
-    return _marked(template, "annotations", annotations)
-
-
-def _marked(template: Object, key: str, marks: dict[str, str]) -> Object:
+def marked(template: Object, **marks: dict[str, str]) -> Object:
+    """The pod template with additional `labels` and `annotations`."""
     metadata = template.get("metadata") or {}
-    return {**template, "metadata": {**metadata, key: {**(metadata.get(key) or {}), **marks}}}
+    return {**template, "metadata": {**metadata, **{key: {**(metadata.get(key) or {}), **values} for key, values in marks.items()}}}
 
 
 def with_environment(template: Object, variables: list[Object]) -> Object:
@@ -76,5 +66,4 @@ def with_environment(template: Object, variables: list[Object]) -> Object:
 
 
 def digest(content: object) -> str:
-    """Ten hexadecimal digits of the hash of `content`."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
