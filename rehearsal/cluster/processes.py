@@ -54,6 +54,9 @@ def spawn(component: str, program: Path, arguments: list[str], directory: Path, 
                 f"delete {program.parent} and run the same command again: it is built again",
             ) from error
     _spawned[process.pid] = process
+    # `end` finds processes by their command line, which the system shows a moment after the start.
+    while process.poll() is None and all(pid != process.pid for pid, _ in _command_lines()):
+        time.sleep(_POLL_SECONDS)
     return process.pid
 
 
