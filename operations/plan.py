@@ -20,8 +20,8 @@ from policies.subjects.pods import IMAGES
 from rehearsal.engine.plan.events import events_of, to_ndjson
 from rehearsal.engine.plan.states import States, load, save, states_of
 from rehearsal.engine.plan.steps import Plan, make_plan
-from rehearsal.engine.wire.masking import Masked
 from rehearsal.engine.wire.recording import Recording
+from rehearsal.engine.wire.values import Masked
 from stackfile.reader import PROJECT
 
 _SECONDS = 300

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 
 class RehearsalError(Exception):
     """A rehearsal cannot continue.
@@ -50,29 +47,21 @@ class DiskFullError(RehearsalError):
 
 
 class ProgramFailed(RehearsalError):  # noqa: N818 - named after what happened; callers read `except ProgramFailed`
-    """The program ended with an error; `message` is the program's own message.
+    """The program ended with an error; `message` is the program's own message."""
 
-    `exit_code` is that of the program (None if it raised), `detail` the traceback of an unexpected exception, `diagnostics`
-    the messages that it logged.
-    """
-
-    def __init__(self, message: str, *, exit_code: int | None = None, detail: str = "", diagnostics: Sequence[Any] = ()) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message, remedy="")
-        self.exit_code = exit_code
-        self.detail = detail
-        self.diagnostics = tuple(diagnostics)
 
     def __str__(self) -> str:
         return self.message
 
 
 class RegistrationRefused(Exception):  # noqa: N818 - named after what happened
-    """The engine rejects the registration of `urn`."""
+    """The engine rejects a registration."""
 
-    def __init__(self, message: str, *, urn: str) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
-        self.urn = urn
 
 
 class ObjectFailed(Exception):  # noqa: N818 - named after what happened

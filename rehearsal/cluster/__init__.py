@@ -10,8 +10,8 @@
 
 from __future__ import annotations
 
-from rehearsal.cluster.lifecycle import clusters, delete, start, status, stop
-from rehearsal.cluster.ownership import owns, require_owned
+from rehearsal.cluster.lifecycle import clusters, delete, start, status
+from rehearsal.cluster.ownership import require_owned
 from rehearsal.cluster.record import Cluster, Outcome
 
-__all__ = ["Cluster", "Outcome", "clusters", "delete", "owns", "require_owned", "start", "status", "stop"]
+__all__ = ["Cluster", "Outcome", "clusters", "delete", "require_owned", "start", "status"]

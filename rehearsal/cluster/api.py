@@ -42,11 +42,6 @@ class ApiError(Exception):
 class UnknownKindError(LookupError):
     """The API server does not serve this kind."""
 
-    def __init__(self, api_version: str, kind: str) -> None:
-        super().__init__(f"{kind} of {api_version}")
-        self.api_version = api_version
-        self.kind = kind
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
@@ -189,7 +184,7 @@ class Api:
                 if key not in self._kinds:
                     self._kinds = self._discover()
         if key not in self._kinds:
-            raise UnknownKindError(api_version, kind)
+            raise UnknownKindError(f"{kind} of {api_version}")
         return self._kinds[key]
 
     def _discover(self) -> dict[tuple[str, str], Resource]:

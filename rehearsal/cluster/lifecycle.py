@@ -1,7 +1,7 @@
-"""Start, reuse, repair, stop and delete a simulated cluster.
+"""Start, reuse, repair and delete a simulated cluster.
 
 After a run that was killed, a component that died or a restart of the computer, `start` returns a working cluster or raises
-one error. It keeps the data if possible, and says so if not. One start, stop or delete of a name runs at a time.
+one error. It keeps the data if possible, and says so if not. One start or delete of a name runs at a time.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ State = Literal["absent", "stopped", "broken", "running"]
 """`stopped` has data and no process; `start` repairs a `broken` cluster."""
 
 
-def start(name: str, progress: Progress = silent, *, port: int | None = None) -> Cluster:
+def start(name: str, progress: Progress = silent) -> Cluster:
     """A running cluster `name`: reused, repaired or created (4 s on 2 cores).
 
-    `port` is the API server's port; by default a free one. Missing programs are built first, which takes minutes, once.
-    Raises RehearsalError.
+    Missing programs are built first, which takes minutes, once. Raises RehearsalError.
     """
     directory = cluster_directory(name)
     with disk_faults(directory), exclusive(lock_file(directory), f"start the cluster {name}", progress):
         record = read_record(directory)
-        reason = _unfit(directory, record, port)
+        reason = _unfit(directory, record)
         if record is not None and not reason:
             failing = problems(directory, record)
             if not failing:
@@ -51,28 +50,17 @@ def start(name: str, progress: Progress = silent, *, port: int | None = None) ->
         if reason:
             progress(Notice(f"the cluster {name} is created again: {reason}"))
             clear(directory)
-        return make(directory, port, reason, progress)
+        return make(directory, reason, progress)
 
 
-def _unfit(directory: Path, record: Record | None, port: int | None) -> str:
+def _unfit(directory: Path, record: Record | None) -> str:
     """The reason to create the cluster again, "" if its data can stay or there is none."""
     if record is None:
         leftover = directory.exists() or processes.running(directory)
         return "an earlier start was interrupted" if leftover else ""
     if record.programs != programs_digest():
         return "its programs or settings differ from this checkout's, and its data is lost"
-    if port not in {None, record.ports[API_SERVER]}:
-        return f"it was created for port {record.ports[API_SERVER]}, and its data is lost"
     return ""
-
-
-def stop(name: str, progress: Progress = silent) -> bool:
-    """End the cluster's processes and keep its data. Returns False if none ran. Raises RehearsalError."""
-    directory = cluster_directory(name)
-    if not directory.exists():
-        return False
-    with disk_faults(directory), exclusive(lock_file(directory), f"stop the cluster {name}", progress):
-        return bool(processes.end(directory))
 
 
 def delete(name: str, progress: Progress = silent) -> bool:

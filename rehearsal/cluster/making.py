@@ -50,36 +50,24 @@ def clear(directory: Path) -> None:
         shutil.rmtree(directory)
 
 
-def make(directory: Path, port: int | None, reason: str, progress: Progress) -> Cluster:
+def make(directory: Path, reason: str, progress: Progress) -> Cluster:
     """A new cluster in `directory`, which must not exist; `reason` is why the previous one was deleted, or "".
 
     Raises RehearsalError.
     """
     toolchain = ensure(progress)
     for attempt in range(1, _ATTEMPTS + 1):
-        layout = Layout(directory, _ports(port))
+        layout = Layout(directory, free_ports())
         try:
             record = _bring_up(layout, toolchain, progress)
         except PortTakenError:
-            if attempt == _ATTEMPTS or (port is not None and not is_free(port)):
+            if attempt == _ATTEMPTS:
                 raise
             progress(Notice("another program took a port that was free a moment ago; starting again with other ports"))
             clear(directory)
             continue
         return handle(directory, record, "recreated" if reason else "created", (reason,) if reason else ())
     raise AssertionError
-
-
-def _ports(port: int | None) -> dict[str, int]:
-    ports = free_ports()
-    if port is not None:
-        if not is_free(port):
-            raise PortTakenError(
-                f"port {port} on 127.0.0.1 is in use by another program",
-                f"stop that program (find it with `ss -ltnp 'sport = :{port}'`), or choose another port",
-            )
-        ports[API_SERVER] = port
-    return ports
 
 
 def _bring_up(layout: Layout, toolchain: Toolchain, progress: Progress, components: tuple[str, ...] = COMPONENTS) -> Record:

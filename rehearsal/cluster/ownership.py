@@ -18,14 +18,6 @@ from rehearsal.cluster.startup import identity
 from rehearsal.errors import ClusterError, ForeignClusterError
 
 
-def owns(kubeconfig: Path, context: str | None = None) -> bool:
-    try:
-        require_owned(kubeconfig, context)
-    except ClusterError:
-        return False
-    return True
-
-
 def require_owned(kubeconfig: Path, context: str | None = None) -> Cluster:
     """The simulated cluster of `context` (or of the current context).
 

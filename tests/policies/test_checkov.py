@@ -102,7 +102,7 @@ def subjects(name):
         if each.type.rpartition(":")[2] in JUDGED:
             yield each.urn, "unchanged", each
     for mutant in mutants_of(recording):
-        each = mutant.recording.by_urn(mutant.urn)
+        each = next(each for each in mutant.recording if each.urn == mutant.urn)
         if each.type.rpartition(":")[2] in JUDGED:
             yield each.urn, mutant.name.rpartition(": ")[2], each
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import stat
 import subprocess
 import sys
@@ -11,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.cluster import delete, start, status, stop
+from rehearsal.cluster import delete, start, status
 from rehearsal.cluster.components import COMPONENTS
-from rehearsal.cluster.processes import running
+from rehearsal.cluster.processes import end, running
 from rehearsal.errors import ClusterError
 from rehearsal.progress import StepFinished
-from tests.ports import free_port
 
 pytestmark = pytest.mark.cluster
 
@@ -42,12 +40,10 @@ def listening_addresses(pids):
 
 
 def test_a_cluster_from_its_start_to_its_deletion(own_state):
-    port = free_port()
     events = []
-    made = start("life", events.append, port=port)
+    made = start("life", events.append)
 
     assert made.outcome == "created"
-    assert made.server == f"https://127.0.0.1:{port}"
     assert made.get("/version")["gitVersion"] == made.version == "v1.34.4"
     assert [event.step for event in events if isinstance(event, StepFinished)] == [f"start {each}" for each in COMPONENTS]
     secrets = [made.kubeconfig, *(made.directory / "pki").iterdir()]
@@ -55,7 +51,7 @@ def test_a_cluster_from_its_start_to_its_deletion(own_state):
     assert stat.S_IMODE(made.directory.stat().st_mode) == 0o700
     assert start("life").outcome == "reused"
 
-    assert stop("life")
+    end(made.directory)
     assert (status("life"), running(made.directory)) == ("stopped", {})
     again = start("life")
     assert (again.outcome, again.uid) == ("repaired", made.uid)
@@ -118,19 +114,6 @@ def test_two_clusters_live_side_by_side_and_deleting_one_spares_the_other(cluste
     delete("other")
 
     assert start("shared") == cluster
-
-
-def test_a_fixed_port_that_is_busy_is_named_in_the_error_and_nothing_stays_running(own_state):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(ClusterError) as caught:
-            start("busy", port=port)
-
-    assert caught.value.message == f"port {port} on 127.0.0.1 is in use by another program"
-    assert "choose another port" in caught.value.remedy
-    assert running(own_state / "clusters" / "busy") == {}
 
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a/b", "..", "-a", "a-", "a" * 41, "a b"])

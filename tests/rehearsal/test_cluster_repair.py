@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.cluster import delete, owns, start, status, stop
+from rehearsal.cluster import delete, require_owned, start, status
 from rehearsal.cluster.components import API_SERVER, COMPONENTS
-from rehearsal.cluster.processes import running
+from rehearsal.cluster.processes import end, running
 from rehearsal.cluster.startup import is_free
 from rehearsal.progress import Notice
 from tests.lanes import in_full
@@ -129,7 +129,7 @@ def test_status_names_what_is_amiss_before_it_is_mended(victim):
 @pytest.mark.full
 def test_a_cluster_whose_port_was_taken_meanwhile_moves_and_its_kubeconfig_follows(victim):
     before = start("victim")
-    stop("victim")
+    end(victim.directory)
     port = int(before.server.rpartition(":")[2])
     # The kernel frees the port of a killed process a moment after that has vanished.
     while not is_free(port):
@@ -143,12 +143,12 @@ def test_a_cluster_whose_port_was_taken_meanwhile_moves_and_its_kubeconfig_follo
     assert (moved.outcome, moved.uid) == ("repaired", victim.uid)
     assert moved.server != before.server
     assert f"port {port} of {API_SERVER} was taken by another program" in moved.repairs[-1]
-    assert owns(moved.kubeconfig)
+    assert require_owned(moved.kubeconfig) == moved
 
 
 def test_data_that_is_beyond_repair_is_given_up_and_said_so(victim):
     made = start("victim")
-    stop("victim")
+    end(victim.directory)
     for log in (victim.directory / "etcd" / "member").rglob("*.wal"):
         log.write_bytes(b"not a write-ahead log")
     events = []

@@ -14,15 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from rehearsal.cluster.api import ApiError
-from rehearsal.engine.apply.identity import Inventory, fresh_name
-from rehearsal.engine.apply.journal import PATCH_SUFFIX, Entry, Journal
+from rehearsal.engine.apply.journal import PATCH_SUFFIX, Entry, Inventory, Journal
 from rehearsal.engine.apply.objects import Manner, Objects, Result
 from rehearsal.engine.apply.operators import reconcile
 from rehearsal.engine.plan.change import compare
 from rehearsal.engine.plan.states import ResourceState, state_of
 from rehearsal.engine.program.monitor import Realized
 from rehearsal.engine.providers import aws
-from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_on, is_patch, renamed
+from rehearsal.engine.providers.kubernetes import fresh_name, is_autonamed, is_object, is_on, is_patch, renamed
 from rehearsal.engine.wait.object_events import Applied, Failed, Key, Ready, Skipped, Target
 from rehearsal.engine.wait.reasons import rejection
 from rehearsal.engine.wait.timeouts import delete_limit, ready_limit
@@ -94,15 +93,15 @@ class Applier:
         try:
             live = self.objects.get(self.objects.resource(api_version, kind), key)
         except ObjectFailed as failed:
-            raise RegistrationRefused(failed.message, urn=registration.urn) from failed
+            raise RegistrationRefused(failed.message) from failed
         if live is None:
-            raise RegistrationRefused(f"{kind} {registration.id} does not exist in the simulated cluster", urn=registration.urn)
+            raise RegistrationRefused(f"{kind} {registration.id} does not exist in the simulated cluster")
         return Realized(id=registration.id, outputs=_outputs(live, {}))
 
     def invoke(self, token: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         answer = aws.answer(token, arguments)
         if answer is None:
-            raise RegistrationRefused(f"the function {token} needs a provider, and a rehearsal runs none", urn="")
+            raise RegistrationRefused(f"the function {token} needs a provider, and a rehearsal runs none")
         return answer
 
     def _object(self, registration: Registration, state: ResourceState, target: Target) -> Realized:
@@ -134,13 +133,15 @@ class Applier:
             if patch:
                 result = self.objects.patch(body, key, resource, registration.urn)
             else:
-                reason, ignore = self._replacing(earlier, state), registration.options.ignore_changes
                 manner = Manner(
                     limit=delete_limit(registration.options.custom_timeouts.delete),
-                    ignore=ignore,
+                    replace=self._replacing(earlier, state),
+                    exists=earlier is not None,
+                    same=same,
+                    ignore=registration.options.ignore_changes,
                     force=is_on(self._provider(state), "enablePatchForce"),
                 )
-                result = self.objects.apply(body, key, resource, replace=reason, exists=earlier is not None, same=same, manner=manner)
+                result = self.objects.apply(body, key, resource, manner)
         except (ApiError, ObjectFailed) as error:
             if earlier is None:
                 self.journal.gone(journal_key)  # the resource still has its previous object
@@ -158,7 +159,7 @@ class Applier:
             state = state_of(same_name, self.digest_key)
             if not self._replacing(current, state):
                 return same_name, state
-        fresh = replace(registration, inputs=renamed(registration.inputs, fresh_name(registration)))
+        fresh = replace(registration, inputs=renamed(registration.inputs, fresh_name(registration.name)))
         return fresh, state_of(fresh, self.digest_key)
 
     def _await(self, registration: Registration, target: Target, result: Result) -> Object:

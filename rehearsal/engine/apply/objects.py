@@ -38,10 +38,21 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """Options of an apply: `limit` seconds for a deletion, `ignore` are paths of `ignore_changes`, `force`
-    takes declared fields from other managers."""
+    """Options of an apply.
+
+    Attributes:
+        limit: seconds for a deletion.
+        replace: the reason to delete the object first, or "".
+        exists: true if an earlier run applied the object.
+        same: true if it applied the same declaration.
+        ignore: the paths of `ignore_changes`.
+        force: true to take declared fields from other managers.
+    """
 
     limit: float
+    replace: str = ""
+    exists: bool = False
+    same: bool = False
     ignore: tuple[str, ...] = ()
     force: bool = False
 
@@ -84,23 +95,15 @@ class Objects:
         body: Object,
         key: Key,
         resource: Resource,
-        *,
-        replace: str,
-        exists: bool,
-        same: bool = False,
         manner: Manner,
     ) -> Result:
-        """Apply `body`.
-
-        `replace` is the reason to delete the object first, or ""; `exists` says that an earlier run applied it, `same` that
-        it applied the same declaration. Raises ObjectFailed.
-        """
+        """Apply `body`. Raises ObjectFailed."""
         limit, ignore, force = manner.limit, manner.ignore, manner.force or _forces(body)
-        before = self.get(resource, key) if exists or replace or ignore else None
-        replace = replace or ("" if before is None else unready(body, before))
+        before = self.get(resource, key) if manner.exists or manner.replace or ignore else None
+        replace = manner.replace or ("" if before is None else unready(body, before))
         if before is not None and not replace:
             body = with_ignored(before, body, ignore, MANAGER)
-            if same and force and (contains(before, body) or not self._would_change(before, body, key, resource)):
+            if manner.same and force and (contains(before, body) or not self._would_change(before, body, key, resource)):
                 # As the provider does: taking over fields of kubectl would remove what people added next to the declared ones.
                 return Result(live=before, change="unchanged")
         if before is not None and replace:

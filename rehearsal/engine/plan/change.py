@@ -1,6 +1,6 @@
 """Changes between two states of a resource: paths, and whether the provider replaces the resource.
 
-Inputs are masked (see `masking`); a secret changes if its digest does. No cluster is read, so defaults that a server adds never
+Inputs are masked (see `wire/values.py`); a secret changes if its digest does. No cluster is read, so defaults that a server adds never
 show as changes.
 """
 
@@ -14,8 +14,7 @@ from kube.paths import Path, covers, parse, text_of
 from rehearsal.engine.plan.states import ResourceState
 from rehearsal.engine.providers import aws
 from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_patch, renamed, replaces, replacing_patterns
-from rehearsal.engine.wire.masking import Masked
-from rehearsal.engine.wire.values import UNKNOWN
+from rehearsal.engine.wire.values import UNKNOWN, Masked
 
 Kind = Literal["add", "delete", "update"]
 _MISSING = object()

@@ -14,8 +14,8 @@ from kube.marks import UNKNOWN_TEXT
 from rehearsal.engine.plan.states import ResourceState, States
 from rehearsal.engine.plan.steps import Plan, Step
 from rehearsal.engine.providers.kubernetes import is_object
-from rehearsal.engine.wire.masking import to_json
 from rehearsal.engine.wire.recording import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_urn
+from rehearsal.engine.wire.values import to_json
 
 Event = dict[str, Any]
 _SEVERITY_PREFIXES = {"info": "", "warning": "warning: ", "error": "error: "}

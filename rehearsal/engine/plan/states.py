@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from rehearsal.engine.wire.masking import from_json, mask, to_json
 from rehearsal.engine.wire.recording import Diagnostic, Options, Recording, Registration, Resource
+from rehearsal.engine.wire.values import from_json, mask, to_json
 
 FORMAT = "inferplan-plan/1"
 

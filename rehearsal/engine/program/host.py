@@ -148,18 +148,15 @@ def _drain(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _failure(error: Exception, monitor: Monitor) -> ProgramFailed:
-    diagnostics = monitor.diagnostics
     if monitor.refused is not None:
-        return ProgramFailed(monitor.refused.message, diagnostics=diagnostics)
+        return ProgramFailed(monitor.refused.message)
     if isinstance(error, _Exit):
-        last = next((each.message for each in reversed(diagnostics) if each.severity == "error"), "")
         if isinstance(error.code, int) or error.code is None:
-            return ProgramFailed(last, exit_code=error.code or 0, diagnostics=diagnostics)
-        return ProgramFailed(str(error.code), exit_code=1, diagnostics=diagnostics)
+            return ProgramFailed(next((each.message for each in reversed(monitor.diagnostics) if each.severity == "error"), ""))
+        return ProgramFailed(str(error.code))
     if isinstance(error, pulumi.RunError):
-        return ProgramFailed(str(error), diagnostics=diagnostics)
+        return ProgramFailed(str(error))
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if not any(part in frame.filename for part in ("site-packages", "<frozen", __file__))]
     where = f" ({Path(ours[-1].filename).name}:{ours[-1].lineno} in {ours[-1].name})" if ours else ""
-    detail = "".join(traceback.format_exception(error))
-    return ProgramFailed(f"the program failed: {type(error).__name__}: {error}{where}", detail=detail, diagnostics=diagnostics)
+    return ProgramFailed(f"the program failed: {type(error).__name__}: {error}{where}")

@@ -91,8 +91,8 @@ class Monitor:
             diagnostics=tuple(self.diagnostics),
         )
 
-    def _refuse(self, message: str, urn: str) -> RegistrationRefused:
-        refused = RegistrationRefused(message, urn=urn)
+    def _refuse(self, message: str) -> RegistrationRefused:
+        refused = RegistrationRefused(message)
         self.refused = self.refused or refused
         return refused
 
@@ -100,7 +100,7 @@ class Monitor:
         urn = make_urn(stack=self.stack, project=self.project, parent=request.parent, type_=request.type, name=request.name)
         with self._lock:
             if urn in self._urns:
-                raise self._refuse(f"Duplicate resource URN '{urn}'; try giving it a unique name", urn)
+                raise self._refuse(f"Duplicate resource URN '{urn}'; try giving it a unique name")
             self._urns[urn] = Realized()
         return urn
 
@@ -114,7 +114,7 @@ class Monitor:
         if first != registration.urn:
             _, kind, namespace, name = wanted
             shown = f"{namespace}/{name}" if namespace else name
-            raise self._refuse(f"{kind} {shown} is declared twice: by {first} and {registration.urn}. Rename one of them", registration.urn)
+            raise self._refuse(f"{kind} {shown} is declared twice: by {first} and {registration.urn}. Rename one of them")
 
     # The method names below are those of the SDK's gRPC service.
 
@@ -123,7 +123,7 @@ class Monitor:
             return resource_pb2.RegisterResourceResponse(urn=stack_urn(self.stack, self.project))
         if request.remote:
             raise self._refuse(
-                f"the rehearsal does not run {request.type}, a component of another program; declare its resources in this program", ""
+                f"the rehearsal does not run {request.type}, a component of another program; declare its resources in this program"
             )
         urn = self._claim(request)
         provider = self._providers.get(request.provider.rpartition("::")[0], {})
@@ -164,14 +164,14 @@ class Monitor:
     def _resource_state(self, urn: str) -> resource_pb2.ResourceInvokeResponse:
         registration = next((each for each in self.registrations if each.urn == urn), None)
         if registration is None:
-            raise self._refuse(f"unknown resource {urn}", urn)
+            raise self._refuse(f"unknown resource {urn}")
         realized = self._urns[urn]
         state = registration.inputs if realized.outputs is None else dict(realized.outputs)
         return _answer({"urn": urn, "id": realized.id, "state": state})
 
     def Call(self, request: Any) -> NoReturn:  # noqa: N802 - named by the SDK
         """Reject a method call: no provider runs."""
-        raise self._refuse(f"the method {request.tok} needs a provider, and a rehearsal runs none; use the Pulumi CLI", "")
+        raise self._refuse(f"the method {request.tok} needs a provider, and a rehearsal runs none; use the Pulumi CLI")
 
     def GetDeploymentInfo(self, request: Any) -> resource_pb2.DeploymentInfo:  # noqa: N802, ARG002 - named by the SDK
         """The features of this monitor."""

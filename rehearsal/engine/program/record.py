@@ -34,7 +34,7 @@ class _Preview:
             return None
         answer = aws.answer(token, arguments)
         if answer is None:
-            raise RegistrationRefused(f"the function {token} needs a provider, and a plan without the Pulumi CLI runs none", urn="")
+            raise RegistrationRefused(f"the function {token} needs a provider, and a plan without the Pulumi CLI runs none")
         return answer
 
 

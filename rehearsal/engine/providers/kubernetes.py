@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any, Final
 
 from kube.paths import Path, covers, parse, values_at
-from rehearsal.engine.wire.masking import mask, to_json
+from rehearsal.engine.wire.values import mask, to_json
 
 AUTONAMED = "pulumi.com/autonamed"
 
@@ -54,6 +55,11 @@ def is_autonamed(inputs: Mapping[str, Any]) -> bool:
 def renamed(inputs: Mapping[str, Any], name: str) -> dict[str, Any]:
     """`inputs` with `name` as the name of the object."""
     return {**inputs, "metadata": {**inputs["metadata"], "name": name}}
+
+
+def fresh_name(name: str) -> str:
+    """An automatic name for the object of the resource `name`, which differs from that of a plan."""
+    return f"{name}-{secrets.token_hex(4)}"
 
 
 def with_name(type_: str, name: str, urn: str, inputs: dict[str, Any], *, provider: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ A recording contains no live Pulumi object and prints no secret. URNs follow pul
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from typing import Any
 
 STACK_TYPE = "pulumi:pulumi:Stack"
@@ -135,9 +135,6 @@ class Recording:
         registered = ", ".join(sorted(f"{each.type} {each.name!r}" for each in self.registrations)) or "nothing"
         raise LookupError(f"{len(matches)} resources match {query}; expected one. Registered: {registered}")
 
-    def by_urn(self, urn: str) -> Registration:
-        return {each.urn: each for each in self.registrations}[urn]
-
     def children(self, parent: str | Registration) -> list[Registration]:
         urn = parent if isinstance(parent, str) else parent.urn
         return [each for each in self.registrations if each.parent == urn]
@@ -149,21 +146,16 @@ def ordered(registrations: Sequence[Registration]) -> tuple[Registration, ...]:
     The SDK registers resources as they become ready, from sets, so the order of arrival depends on the hash seed.
     """
     by_urn = {each.urn: each for each in registrations}
-    waiting: dict[str, int] = {}
-    followers: dict[str, list[str]] = defaultdict(list)
+    sorter: TopologicalSorter[str] = TopologicalSorter()
     for each in registrations:
-        before = {urn for urn in (each.parent, each.provider, *each.dependencies) if urn in by_urn and urn != each.urn}
-        waiting[each.urn] = len(before)
-        for urn in before:
-            followers[urn].append(each.urn)
-    ready = [urn for urn, count in waiting.items() if count == 0]
-    heapq.heapify(ready)
+        sorter.add(each.urn, *(urn for urn in (each.parent, each.provider, *each.dependencies) if urn in by_urn and urn != each.urn))
+    sorter.prepare()
+    ready: list[str] = []
     result: list[Registration] = []
-    while ready:
-        urn = heapq.heappop(ready)
-        result.append(by_urn[urn])
-        for follower in followers[urn]:
-            waiting[follower] -= 1
-            if waiting[follower] == 0:
-                heapq.heappush(ready, follower)
+    while sorter.is_active():
+        for urn in sorter.get_ready():
+            heapq.heappush(ready, urn)
+        first = heapq.heappop(ready)
+        result.append(by_urn[first])
+        sorter.done(first)
     return tuple(result)

@@ -2,18 +2,30 @@
 
 `Secret` never shows its value; only `reveal` returns it, and only requests to an API server call that. A wire value of an
 unknown type (such as an asset) stays the map that it is on the wire.
+
+Masking replaces secrets by digests, so that a plan shows that a secret changed and not its value. The digest is an HMAC over resource,
+path and value. With the key that decrypts the stack's secrets it reveals nothing to others. Without a key it is cut to 16 bits:
+guesses at a weak password learn at most 16 bits, and one changed secret in 65,536 looks unchanged. Digests have no random part: the
+same input gives the same bytes.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.protobuf import struct_pb2
 
 from kube import marks
+
+_PUBLIC_KEY: Final = b"inferplan plan digest 1"
+_KEYED_HEX: Final = 24
+_PUBLIC_HEX: Final = 4
 
 
 class Unknown(enum.Enum):
@@ -67,45 +79,28 @@ def _value_from_wire(value: struct_pb2.Value) -> Any:
 
 def to_wire(properties: Mapping[str, Any]) -> struct_pb2.Struct:
     struct = struct_pb2.Struct()
-    for key, value in properties.items():
-        _fill(struct.fields[key], value)
+    struct.update(_mapped(properties, _mark_to_wire))
     return struct
 
 
-def _fill(slot: struct_pb2.Value, value: Any) -> None:
-    if value is None:
-        slot.null_value = struct_pb2.NULL_VALUE
-    elif value is UNKNOWN:
-        slot.string_value = marks.UNKNOWN_TEXT
-    elif isinstance(value, Secret):
-        wrapped = slot.struct_value.fields
-        wrapped[marks.SIGNATURE].string_value = marks.SECRET
-        _fill(wrapped["value"], value.value)
-    elif isinstance(value, bool):
-        slot.bool_value = value
-    elif isinstance(value, (int, float)):
-        slot.number_value = value
-    elif isinstance(value, str):
-        slot.string_value = value
-    elif isinstance(value, dict):
-        slot.struct_value.SetInParent()
-        for key, item in value.items():
-            _fill(slot.struct_value.fields[str(key)], item)
-    else:
-        slot.list_value.SetInParent()
-        for item in value:
-            _fill(slot.list_value.values.add(), item)
+def _mark_to_wire(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return {marks.SIGNATURE: marks.SECRET, "value": _mapped(value.value, _mark_to_wire)}
+    return marks.UNKNOWN_TEXT if value is UNKNOWN else value
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """`value` with `change` applied to each part that is not a map or a list."""
+    if isinstance(value, Mapping):
+        return {str(key): _mapped(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mapped(item, change) for item in value]
+    return change(value)
 
 
 def reveal(value: Any) -> Any:
     """`value` with every secret in plain text, for requests to an API server. Never log or store the result."""
-    if isinstance(value, Secret):
-        return reveal(value.value)
-    if isinstance(value, dict):
-        return {key: reveal(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [reveal(item) for item in value]
-    return value
+    return _mapped(value, lambda each: reveal(each.value) if isinstance(each, Secret) else each)
 
 
 def has_unknown(value: Any) -> bool:
@@ -140,3 +135,72 @@ def without_secrets(message: str, inputs: Mapping[str, Any]) -> str:
     for text in sorted(texts, key=len, reverse=True):
         message = message.replace(text, "[secret]")
     return message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Masked:
+    """The digest of a secret, "" for an unknown value; `fields` has the digests of the values of a secret map."""
+
+    digest: str
+    fields: dict[str, Masked] | None = field(default=None)
+
+    def __repr__(self) -> str:
+        return "[secret]"
+
+
+def mask(value: Any, *, urn: str, key: bytes | None = None) -> Any:
+    """`value` with each `Secret` replaced by `Masked`. `urn` gives equal secrets of two resources different digests."""
+    return _mask(value, urn, key)
+
+
+def _mask(value: Any, path: str, key: bytes | None) -> Any:
+    if isinstance(value, Secret):
+        return _masked(reveal(value), path, key)
+    if isinstance(value, dict):
+        return {name: _mask(item, f"{path}\0{name}", key) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_mask(item, f"{path}\0{index}", key) for index, item in enumerate(value)]
+    return value
+
+
+def _masked(plain: Any, path: str, key: bytes | None) -> Masked:
+    fields = None
+    if isinstance(plain, dict):
+        fields = {name: _masked(item, f"{path}\0{name}", key) for name, item in sorted(plain.items())}
+    if has_unknown(plain):
+        return Masked(digest="", fields=fields)
+    text = f"{path}\0\0{json.dumps(plain, sort_keys=True)}"
+    digest = hmac.new(key or _PUBLIC_KEY, text.encode(), hashlib.sha256).hexdigest()
+    return Masked(digest=digest[: _KEYED_HEX if key else _PUBLIC_HEX], fields=fields)
+
+
+def to_json(value: Any, *, digests: bool) -> Any:
+    """`value` in Pulumi's JSON notation: a marker for secrets (with our digest if `digests`), a text for unknown values."""
+    if isinstance(value, Masked):
+        marker: dict[str, Any] = {marks.SIGNATURE: marks.SECRET, "ciphertext": "[secret]"}
+        if digests:
+            marker["digest"] = value.digest
+            if value.fields is not None:
+                marker["fields"] = {name: to_json(item, digests=True) for name, item in value.fields.items()}
+        return marker
+    if value is UNKNOWN:
+        return marks.UNKNOWN_TEXT
+    if isinstance(value, Secret):
+        raise TypeError("mask secrets before you write them")
+    if isinstance(value, dict):
+        return {name: to_json(item, digests=digests) for name, item in sorted(value.items())}
+    if isinstance(value, list):
+        return [to_json(item, digests=digests) for item in value]
+    return value
+
+
+def from_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.get(marks.SIGNATURE) == marks.SECRET:
+            parts = value.get("fields")
+            fields = None if parts is None else {name: from_json(item) for name, item in parts.items()}
+            return Masked(digest=value.get("digest", ""), fields=fields)
+        return {name: from_json(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [from_json(item) for item in value]
+    return UNKNOWN if value == marks.UNKNOWN_TEXT else value

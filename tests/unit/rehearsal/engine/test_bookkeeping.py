@@ -5,14 +5,13 @@ import os
 
 import pytest
 
-from rehearsal.engine.apply.identity import Inventory
-from rehearsal.engine.apply.journal import Journal, read_entries
+from rehearsal.engine.apply.journal import Inventory, Journal, read_entries
 from rehearsal.engine.apply.prune import waves
 from rehearsal.engine.apply.run import exclusive
 from rehearsal.engine.plan.states import ResourceState
 from rehearsal.engine.wait.object_events import Key
-from rehearsal.engine.wire.masking import Masked
 from rehearsal.engine.wire.recording import Registration
+from rehearsal.engine.wire.values import Masked
 from rehearsal.errors import BusyError
 
 
