@@ -1,17 +1,19 @@
 """Reads a cluster through kubectl, with the user's own kubeconfig: every way of logging in that kubectl knows works here too.
 
-Only `Kubectl.patch` changes anything.
+Only `Kubectl.patch` changes anything. A `kubectl proxy` saves a login for each request; it listens on a socket in a directory that only
+the user can enter.
 """
 
-from __future__ import annotations
-
 import atexit
+import http.client
 import json
 import os
 import shlex
+import socket
 import subprocess
-from collections.abc import Mapping
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -34,21 +36,6 @@ def is_rehearsed(workspace: Workspace) -> bool:
         return status(workspace.stack) == "running"
     except ClusterError:
         return False
-
-
-def real_cluster(workspace: Workspace, context: str | None, *, otherwise: str, command: str) -> Kubectl:
-    """The cluster of `context`, by default that of the stack file. Raises UnsettledError with `command` to repeat if neither names one."""
-    if name := context or workspace.context:
-        return Kubectl(name)
-    if workspace.simulated:
-        remedy = f"Deploy the stack to a real cluster and name its context: {command} --context NAME"
-        raise UnsettledError(f"The nodes of a simulated cluster run no containers, so {otherwise}. {remedy}")
-    if is_rehearsed(workspace):
-        raise UnsettledError(
-            f"{workspace.stack} is rehearsed on this machine, and the pods of a rehearsal run no containers, so {otherwise}. "
-            f"Name the context of a real cluster: {command} --context NAME"
-        )
-    raise UnsettledError(f"{workspace.file.shown_path} names no context of a kubeconfig. Name one: {command} --context NAME")
 
 
 class Kubectl:
@@ -116,6 +103,21 @@ class Kubectl:
             raise OperationError(NOT_INSTALLED) from None
 
 
+def real_cluster(workspace: Workspace, context: str | None, *, otherwise: str, command: str) -> Kubectl:
+    """The cluster of `context`, by default that of the stack file. Raises UnsettledError with `command` to repeat if neither names one."""
+    if name := context or workspace.context:
+        return Kubectl(name)
+    if workspace.simulated:
+        remedy = f"Deploy the stack to a real cluster and name its context: {command} --context NAME"
+        raise UnsettledError(f"The nodes of a simulated cluster run no containers, so {otherwise}. {remedy}")
+    if is_rehearsed(workspace):
+        raise UnsettledError(
+            f"{workspace.stack} is rehearsed on this machine, and the pods of a rehearsal run no containers, so {otherwise}. "
+            f"Name the context of a real cluster: {command} --context NAME"
+        )
+    raise UnsettledError(f"{workspace.file.shown_path} names no context of a kubeconfig. Name one: {command} --context NAME")
+
+
 @dataclass(frozen=True)
 class ContainerLog:
     """The last lines of one container; `problem` says why there are none."""
@@ -147,3 +149,48 @@ def read_logs(workspace: Workspace, model: str, *, context: str | None, lines: i
             except OperationError as error:
                 logs.append(ContainerLog(name, container["name"], "", str(error)))
     return logs
+
+
+_PROXY_SECONDS = 30.0
+
+
+@contextmanager
+def proxy_socket(kubectl: Kubectl) -> Iterator[Path]:
+    """The socket of a proxy to the cluster that `kubectl` reads. Raises OperationError if the proxy does not start."""
+    with tempfile.TemporaryDirectory(prefix="inferplan-") as folder:
+        path = Path(folder) / "api.sock"
+        command = kubectl.command("proxy", "--unix-socket", str(path), "--reject-paths", "^/api/.*/(exec|attach|portforward)")
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        try:
+            process = subprocess.Popen(command, text=True, **pipes)
+        except FileNotFoundError:
+            raise OperationError(NOT_INSTALLED) from None
+        with process:
+            try:
+                # It prints a line once it listens, or an error.
+                announcement = process.stdout.readline() if process.stdout else ""
+                if "Starting to serve" not in announcement:
+                    problem = announcement.strip() or "it said nothing"
+                    raise OperationError(f"kubectl proxy did not start: {problem}. Check: {kubectl.shown} version")
+                yield path
+            finally:
+                process.terminate()
+
+
+def send(path: Path, method: str, address: str, body: str | None = None, headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:
+    """Status and content of the answer through the socket `path`. Raises OSError and HTTPException."""
+    with closing(_SocketConnection(path)) as connection:
+        connection.request(method, address, body, {"Accept": "application/json", **(headers or {})})
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+class _SocketConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=_PROXY_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(_PROXY_SECONDS)
+        self.sock.connect(str(self._path))

@@ -80,7 +80,7 @@ def check_operators(objects: Iterable[ObjectKey], live: LiveCluster, *, stack: s
         else "Install what is missing, then run: inferplan up {stack}"
     )
     raise OperationError(
-        "\n".join([f"{stack} needs operators that its cluster does not have. Nothing was changed.", *lines, remedy.format(stack=stack)]),
+        "\n".join([f"{stack} needs operators that its cluster does not have. Nothing was changed.", *lines, remedy.format(stack=stack)])
     )
 
 
@@ -114,7 +114,7 @@ def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, 
                     *(f"  {each}" for each in lacking),
                     f"Ask an administrator for them. To check one: kubectl --context {context} auth can-i create RESOURCE -n NAMESPACE",
                 ]
-            ),
+            )
         )
 
 

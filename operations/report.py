@@ -17,7 +17,7 @@ from typing import Any
 from components.nodes.spec import NodePoolSpec
 from operations.errors import RequestError
 from operations.project import project_root
-from operations.revisions import commit_of, git, touched_between
+from operations.revisions import commit_of, git, git_list, touched_between
 from operations.violation_formats import read_rule
 from policies.engine.settings import today
 from review.capacity import Offer
@@ -64,12 +64,7 @@ def report_on(gathered: Sequence[Preview | Findings], provenance: Provenance, *,
     reproduce += [f"inferplan report {files}"] if files else []
     provenance = replace(provenance, base=base, versions=(f"inferplan {version('inferplan')}",), reproduce=tuple(dict.fromkeys(reproduce)))
     return make_report(
-        previews,
-        provenance=provenance,
-        read_offer=read_offer,
-        read_rule=read_rule,
-        rehearsals=rehearsals,
-        read_guards=change.guards,
+        previews, provenance=provenance, read_offer=read_offer, read_rule=read_rule, rehearsals=rehearsals, read_guards=change.guards
     )
 
 
@@ -172,8 +167,7 @@ class Change:
     def _pack_files(self) -> tuple[str, ...]:
         if not (self.base and self.head):
             return ()
-        listed = git(self.root, "diff", "--name-only", "-z", f"{self.base}", f"{self.head}", "--", "policies", ":!policies/stacks")
-        return tuple(each for each in listed.stdout.decode(errors="replace").split("\0") if each)
+        return tuple(git_list(self.root, "diff", "--name-only", "-z", self.base, self.head, "--", "policies", ":!policies/stacks") or ())
 
     def _settings(self, revision: str, stack: str) -> dict[str, Any] | None:
         path = _SETTINGS.format(stack)

@@ -26,6 +26,12 @@ def git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(line, capture_output=True, check=False)
 
 
+def git_list(root: Path, *arguments: str) -> list[str] | None:
+    """The names that git prints with -z, None if it fails."""
+    listing = git(root, *arguments)
+    return None if listing.returncode else [each for each in listing.stdout.decode(errors="replace").split("\0") if each]
+
+
 def commit_of(root: Path, revision: str) -> str:
     """The full commit that `revision` names. Raises OperationError for an unknown revision."""
     commit = None if revision.startswith("-") else git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
@@ -91,8 +97,8 @@ def touched_between(root: Path, base: str, head: str) -> dict[str, str]:
 def _stacks_at(root: Path, revision: str) -> dict[str, str]:
     """The stack files of `revision` by the names of their stacks."""
     folder = stack_path(root, "any").parent.relative_to(root).as_posix()
-    listing = git(root, "ls-tree", "--name-only", "-z", revision, "--", f"{folder}/").stdout.decode(errors="replace").split("\0")
-    return {stack_name(Path(each)): each for each in listing if re.fullmatch(r"Pulumi\..+\.yaml", each.rpartition("/")[2])}
+    listing = git_list(root, "ls-tree", "--name-only", "-z", revision, "--", f"{folder}/")
+    return {stack_name(Path(each)): each for each in listing or () if re.fullmatch(r"Pulumi\..+\.yaml", each.rpartition("/")[2])}
 
 
 def _changed_files(root: Path, base: str, head: str) -> list[str] | None:
@@ -101,9 +107,8 @@ def _changed_files(root: Path, base: str, head: str) -> list[str] | None:
     for commit in (base, head):
         if commit.startswith("-"):
             raise RequestError(f"{commit!r} is not a commit. Give a commit or a branch")
-    listing = git(root, "diff", "--name-only", "--no-renames", "-z", base, head, "--")
     # A base that is missing here (a forced push, a shallow clone) says nothing about what changed.
-    return None if listing.returncode else [path for path in listing.stdout.decode(errors="replace").split("\0") if path]
+    return git_list(root, "diff", "--name-only", "--no-renames", "-z", base, head, "--")
 
 
 def _is_simulated(path: Path) -> bool:

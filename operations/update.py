@@ -93,11 +93,8 @@ def update_target(workspace: Workspace, context: str | None = None, *, step: Pro
         return _simulated(workspace, step)
     context = context or workspace.context
     kubectl = _kubectl(workspace.stack, context)
-    if kubectl is None:
-        return UpdateTarget(environment=child_environment(), live=None, context=context)
-    return UpdateTarget(
-        environment=child_environment(), live=LiveCluster(kubectl.get), patch_volume=partial(kubectl.patch, "pv"), context=context
-    )
+    live, patch = (None, None) if kubectl is None else (LiveCluster(kubectl.get), partial(kubectl.patch, "pv"))
+    return UpdateTarget(environment=child_environment(), live=live, patch_volume=patch, context=context)
 
 
 def live_cluster(stack: str, context: str | None) -> LiveCluster | None:

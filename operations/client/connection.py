@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 
 # gRPC's codes for the HTTP statuses of the gateway (components/gateway/answers.py).
-_STATUSES = {
-    "UNAUTHENTICATED": 401,
-    "PERMISSION_DENIED": 403,
-    "UNIMPLEMENTED": 404,
-    "RESOURCE_EXHAUSTED": 429,
-    "DEADLINE_EXCEEDED": 504,
-}
+_STATUSES = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "UNIMPLEMENTED": 404, "RESOURCE_EXHAUSTED": 429, "DEADLINE_EXCEEDED": 504}
 
 
 def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[str]:

@@ -155,18 +155,18 @@ def check_reachable(workspace: Workspace, gateway: str | None) -> None:
     if workspace.simulated:
         raise OperationError(
             f"{stack} runs on a simulated cluster, whose fake nodes serve no model. Deploy the stack to a real cluster and call it "
-            f"there, print the code of the call with: inferplan snippet, or name a running gateway with --gateway URL",
+            f"there, print the code of the call with: inferplan snippet, or name a running gateway with --gateway URL"
         )
     spec = workspace.settings.gateway
     if spec is not None and not spec.access.is_public:
         if kubectl.is_rehearsed(workspace):
             raise OperationError(
                 f"{stack} is rehearsed on this machine, and the pods of a rehearsal run no containers, so no model answers there. "
-                f"Forward the gateway of a real cluster, and add --gateway URL",
+                f"Forward the gateway of a real cluster, and add --gateway URL"
             )
         raise OperationError(
             f"the gateway of {stack} answers inside its cluster only. Forward it with: "
-            f"kubectl -n {workspace.settings.namespace} port-forward service/gateway 8080:80 8082:8082, and add --gateway http://127.0.0.1:8080",
+            f"kubectl -n {workspace.settings.namespace} port-forward service/gateway 8080:80 8082:8082, and add --gateway http://127.0.0.1:8080"
         )
 
 

@@ -21,8 +21,7 @@ from operations.doctor.objects import (
     check_storage,
 )
 from operations.errors import OperationError, RequestError
-from operations.kubectl import Kubectl
-from operations.kubectl_proxy import proxy_socket, send
+from operations.kubectl import Kubectl, proxy_socket, send
 from operations.live import Get, LiveCluster
 from operations.workspace import Workspace
 from rehearsal.engine.wire.recording import Recording

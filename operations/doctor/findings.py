@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar
 
 from operations.errors import OperationError, one_line
@@ -21,35 +22,24 @@ class Severity(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """One answer of the check `check`. `remedy` is a command to paste, or a sentence where no command exists."""
 
-    check: str = ""
     severity: Severity
     message: str
     remedy: str = ""
+    check: str = ""
     needs_login: bool = False
 
 
-def ok(message: str) -> Finding:
-    """Return a finding that needs no action."""
-    return Finding(severity=Severity.OK, message=message)
-
-
-def warning(message: str, remedy: str) -> Finding:
-    """Return a finding that may be intended."""
-    return Finding(severity=Severity.WARNING, message=message, remedy=remedy)
-
-
-def error(message: str, remedy: str) -> Finding:
-    """Return a finding that makes an update fail, or its models wait forever."""
-    return Finding(severity=Severity.ERROR, message=message, remedy=remedy)
-
-
-def unknown(message: str, remedy: str = "") -> Finding:
-    """Return a finding that cannot be proven or disproven from here."""
-    return Finding(severity=Severity.UNKNOWN, message=message, remedy=remedy)
+ok = partial(Finding, Severity.OK)
+# It may be intended.
+warning = partial(Finding, Severity.WARNING)
+# An update fails, or its models wait forever.
+error = partial(Finding, Severity.ERROR)
+# It cannot be proven or disproven from here.
+unknown = partial(Finding, Severity.UNKNOWN)
 
 
 class DeniedError(OperationError):

@@ -9,8 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from operations.errors import OperationError
-from operations.kubectl import Kubectl
-from operations.kubectl_proxy import proxy_socket, send
+from operations.kubectl import Kubectl, proxy_socket, send
 from operations.live import LiveCluster
 from rehearsal.cluster import Cluster
 from rehearsal.cluster.api import APPLY, ApiError

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kube.paths import MISSING, Path, text_of, value_at
+from operations.recovery.declared import holds_secret
 from rehearsal.engine.wire.values import Secret
 
 HIDDEN: Final = "[not shown]"
@@ -65,15 +66,4 @@ def _is_secret(inputs: Any, path: Path) -> bool:
         if not isinstance(inputs, Mapping):
             break
         inputs = inputs.get(str(part))
-    return not isinstance(inputs, Mapping) and _has_secret(inputs)
-
-
-def _has_secret(inputs: Any) -> bool:
-    match inputs:
-        case Secret():
-            return True
-        case Mapping():
-            return any(map(_has_secret, inputs.values()))
-        case list():
-            return any(map(_has_secret, inputs))
-    return False
+    return not isinstance(inputs, Mapping) and holds_secret(inputs)

@@ -54,18 +54,17 @@ def _chain(urn: str, parents: Mapping[str, str]) -> tuple[str, ...]:
 
 def _without_secrets(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """`inputs` if all are known and not secret; otherwise only the identity of the object, and the engine reads the rest."""
-    if not _holds_secret(inputs):
+    if not holds_secret(inputs, or_unknown=True):
         return dict(inputs)
-    metadata = {name: value for name, value in (inputs.get("metadata") or {}).items() if not _holds_secret(value)}
+    metadata = {name: value for name, value in (inputs.get("metadata") or {}).items() if not holds_secret(value, or_unknown=True)}
     return {"apiVersion": inputs["apiVersion"], "kind": inputs["kind"], "metadata": metadata}
 
 
-def _holds_secret(value: Any) -> bool:
+def holds_secret(value: Any, *, or_unknown: bool = False) -> bool:
+    """True if a value in `value` is marked secret, or is not known yet if that counts too."""
     match value:
-        case Secret():
-            return True
         case Mapping():
-            return any(map(_holds_secret, value.values()))
+            return any(holds_secret(each, or_unknown=or_unknown) for each in value.values())
         case list():
-            return any(map(_holds_secret, value))
-    return value is UNKNOWN
+            return any(holds_secret(each, or_unknown=or_unknown) for each in value)
+    return isinstance(value, Secret) or (or_unknown and value is UNKNOWN)

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import yaml
 
-from operations.blockers import blockers
+from operations.down import blockers
 from operations.errors import OperationError
 from operations.live import LiveCluster, ObjectKey
 from operations.preflight import check_operators, check_rights

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.blockers import blockers, naming_blockers
+from operations.down import blockers, naming_blockers
 from operations.live import LiveCluster
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
