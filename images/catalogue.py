@@ -71,14 +71,12 @@ def family_of(image: str) -> ImageFacts | None:
 
 
 def backends_of(image: str) -> tuple[str, ...]:
-    """The backends of a Triton image; empty where nothing is known about the image."""
     facts = family_of(image)
     return () if facts is None else facts.backends
 
 
 @cache
 def catalogue() -> Mapping[str, ImageFacts]:
-    """Every row by name, in the file's order."""
     import tomllib
 
     with Path(__file__).with_name("catalogue.toml").open("rb") as file:
@@ -86,23 +84,9 @@ def catalogue() -> Mapping[str, ImageFacts]:
 
 
 def _row(name: str, data: dict[str, Any]) -> ImageFacts:
-    return ImageFacts(
-        name=name,
-        image=data["image"],
-        family=data["family"],
-        entrypoint=tuple(data.get("entrypoint", ())),
-        workdir=data["workdir"],
-        user=data["user"],
-        programs=tuple(data["programs"]),
-        writes=tuple(WrittenPath(**path) for path in data["writes"]),
-        access=data["access"],
-        source=data["source"],
-        read=data["read"],
-        digest=data.get("digest"),
-        keeps_entrypoint=data.get("keepsEntrypoint", False),
-        backends=tuple(data.get("backends", ())),
-        architectures=tuple(data.get("architectures", ("x86_64",))),
-    )
+    lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    facts = {"entrypoint": (), **data, **lists, "writes": tuple(WrittenPath(**path) for path in data["writes"])}
+    return ImageFacts(name=name, keeps_entrypoint=facts.pop("keepsEntrypoint", False), **facts)
 
 
 def _without_digest(image: str) -> str:

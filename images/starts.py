@@ -34,7 +34,6 @@ def programs_called(words: Sequence[str]) -> set[str]:
 
 
 def missing_programs(facts: ImageFacts, words: Sequence[str]) -> list[str]:
-    """The called programs that the image does not have, sorted."""
     here = {_base(program) for program in facts.programs}
     return sorted(programs_called(words) - here - (_COREUTILS if "sh" in here else frozenset()))
 

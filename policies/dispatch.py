@@ -6,7 +6,7 @@ converted to plain data with marks for unknowns, and a separate policy blocks wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,10 @@ from policies.engine.report import changes_of, exemption_message, expiry_message
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Level, State
 from policies.engine.settings import EXEMPTION_KEYS, Exemption, Settings, SettingsError, parse_settings, read_settings, today
-from policies.wire import inputs_in_outputs, plain, resource_of, stack_name, whole
+from policies.wire import inputs_in_outputs, plain, resource_of, stack_name
 
 NAME = "inferplan"
+_Arguments = ResourceValidationArgs | StackValidationArgs
 _FOLDER = Path(__file__).parent / "stacks"
 
 
@@ -44,20 +45,26 @@ class _Pack:
         self._not_evaluated: dict[str, list[Outcome]] = {}
         self._exempt: dict[tuple[str, Level], set[Exemption]] = {}
 
-    def settings(self, stack: str, config: Mapping[str, Any]) -> Settings:
-        """The settings of the stack's file, overridden by `config` from `--policy-pack-config`."""
+    def _settings_of(self, urn: str, args: _Arguments, report: ReportViolation | None = None) -> Settings | None:
+        """The settings of the stack of `urn`: its file, overridden by `--policy-pack-config`. If they have errors, it reports them."""
+        stack, config = stack_name(urn), args.get_config()
         key = (stack, repr(sorted(config.items())))
-        if key not in self._settings:
-            day = today()
-            from_file = read_settings(_FOLDER / f"{stack}.json", all_rules(), day)
-            settings = {name: value for name, value in config.items() if name != "enforcementLevel"}
-            over = parse_settings(whole(settings), all_rules(), day, where="--policy-pack-config")
-            self._settings[key] = Settings(
-                today=day,
-                levels={**from_file.levels, **over.levels},
-                parameters={**from_file.parameters, **over.parameters},
-                exemptions=(*from_file.exemptions, *over.exemptions),
-            )
+        try:
+            if key not in self._settings:
+                day = today()
+                from_file = read_settings(_FOLDER / f"{stack}.json", all_rules(), day)
+                settings = {name: value for name, value in config.items() if name != "enforcementLevel"}
+                over = parse_settings(plain(settings), all_rules(), day, where="--policy-pack-config")
+                self._settings[key] = Settings(
+                    today=day,
+                    levels={**from_file.levels, **over.levels},
+                    parameters={**from_file.parameters, **over.parameters},
+                    exemptions=(*from_file.exemptions, *over.exemptions),
+                )
+        except SettingsError as error:
+            if report is not None:
+                report(str(error), None)
+            return None
         return self._settings[key]
 
     def resource(self, level: Level, args: ResourceValidationArgs, report: ReportViolation) -> None:
@@ -69,12 +76,9 @@ class _Pack:
         if level is Level.MANDATORY:
             self._mandatory[resource.urn] = resource
         self._inputs[resource.urn] = resource.inputs
-        try:
-            settings = self.settings(stack_name(resource.urn), args.get_config())
-        except SettingsError as error:
-            # Without valid settings, nothing passes.
-            if level is Level.MANDATORY:
-                report(str(error), None)
+        # Without valid settings, nothing passes.
+        settings = self._settings_of(resource.urn, args, report if level is Level.MANDATORY else None)
+        if settings is None:
             return
         not_evaluated = []
         for outcome in self._live(evaluate_resource(resource, settings, [level]), settings, (resource.urn, level)):
@@ -86,7 +90,6 @@ class _Pack:
             self._not_evaluated[resource.urn] = not_evaluated
 
     def stack(self, level: Level, args: StackValidationArgs, report: ReportViolation) -> None:
-        """Run the stack rules of `level` on all resources."""
         # The engine sends the inputs of each resource first, then the outputs of all. A targeted run does not send all inputs.
         resources = [
             resource_of(each, self._inputs[each.urn] if each.urn in self._inputs else inputs_in_outputs(each)) for each in args.resources
@@ -94,11 +97,8 @@ class _Pack:
         if not resources:
             return
         stack = Stack(stack_name(resources[0].urn), resources)
-        try:
-            settings = self.settings(stack.name, args.get_config())
-        except SettingsError as error:
-            if level is Level.MANDATORY:
-                report(str(error), None)
+        settings = self._settings_of(resources[0].urn, args, report if level is Level.MANDATORY else None)
+        if settings is None:
             return
         outcomes = self._live(evaluate_stack(stack, settings, [level]), settings, ("", level))
         for outcome in outcomes:
@@ -111,25 +111,16 @@ class _Pack:
 
     def _live(self, outcomes: Iterable[Outcome], settings: Settings, place: tuple[str, Level]) -> list[Outcome]:
         """The outcomes that no exemption covers. It records the exemptions of the others for `exemptions`."""
-        live: list[Outcome] = []
-        self._exempt[place] = set()
-        for outcome in outcomes:
-            exemption = settings.exemption(outcome.rule.id, outcome.resource, outcome.path, outcome.state)
-            if exemption is None:
-                live.append(outcome)
-            else:
-                self._exempt[place].add(exemption)
-        return live
+        by_exemption = [(outcome.exemption(settings), outcome) for outcome in outcomes]
+        self._exempt[place] = {exemption for exemption, _ in by_exemption if exemption is not None}
+        return [outcome for exemption, outcome in by_exemption if exemption is None]
 
     def exemptions(self, args: StackValidationArgs, report: ReportViolation) -> None:
         """Report the settings that lower rules, and the exemptions in use, each once."""
         # This is the last policy of a run. The next run sends every resource again.
         exempt, self._exempt, self._inputs, self._not_evaluated, self._mandatory = self._exempt, {}, {}, {}, {}
-        if not args.resources:
-            return
-        try:
-            settings = self.settings(stack_name(args.resources[0].urn), args.get_config())
-        except SettingsError:
+        settings = self._settings_of(args.resources[0].urn, args) if args.resources else None
+        if settings is None:
             return
         for change in changes_of(settings, all_rules()):
             if change.lowered:
@@ -141,31 +132,23 @@ class _Pack:
 
     def not_evaluated(self, args: StackValidationArgs, report: ReportViolation) -> None:
         """Report what mandatory rules could not evaluate, not even with the dependencies that only stack policies receive."""
-        remaining: list[Outcome] = []
+        outcomes: list[Outcome] = []
         for each in args.resources:
-            if self._not_evaluated.get(each.urn):
-                remaining += self._evaluate_again(each, args)
-        for outcome in (*remaining, *self._not_evaluated.get("", ())):
-            report(f"not evaluated: {outcome.message}", outcome.urn or None)
-
-    def _evaluate_again(self, each: Any, args: StackValidationArgs) -> Iterator[Outcome]:
-        resource = resource_of(each, self._inputs[each.urn])
-        settings = self.settings(stack_name(each.urn), args.get_config())
-        outcomes = self._live(evaluate_resource(resource, settings, [Level.MANDATORY]), settings, (each.urn, Level.MANDATORY))
-        return (outcome for outcome in outcomes if outcome.state is State.NOT_EVALUATED)
+            settings = self._settings_of(each.urn, args) if self._not_evaluated.get(each.urn) else None
+            if settings is not None:
+                resource = resource_of(each, self._inputs[each.urn])
+                outcomes += self._live(evaluate_resource(resource, settings, [Level.MANDATORY]), settings, (each.urn, Level.MANDATORY))
+        for outcome in (*outcomes, *self._not_evaluated.get("", ())):
+            if outcome.state is State.NOT_EVALUATED:
+                report(f"not evaluated: {outcome.message}", outcome.urn or None)
 
     def remediate(self, args: ResourceValidationArgs) -> Mapping[str, Any] | None:
         """The inputs of the resource with safe changes that fix violations, or None."""
-        resource = resource_of(args, plain(args.props))
-        try:
-            settings = self.settings(stack_name(resource.urn), args.get_config())
-        except SettingsError:
-            return None
-        return remedied(resource, settings, args.props)
+        settings = self._settings_of(args.urn, args)
+        return None if settings is None else remedied(resource_of(args, plain(args.props)), settings, args.props)
 
 
 def dispatchers() -> list[Policy]:
-    """The policies to register."""
     pack = _Pack()
     schema = config_schema()
 

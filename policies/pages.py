@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from policies.engine.registry import all_rules
-from policies.engine.rule import AnyRule, Rule
+from policies.engine.rule import Rule
 
 _WIDTH = 100
 
 
-def page(rule: AnyRule) -> str:
+def page(rule: Rule) -> str:
     """The page of one rule, in Markdown that reads well in a terminal too."""
-    kinds = ", ".join(sorted(rule.subject.kinds)) if isinstance(rule, Rule) else "the whole stack"
+    kinds = ", ".join(sorted(rule.subject.kinds)) if rule.subject else "the whole stack"
     paragraphs = [
         f"{rule.title}.",
         f"Why: {rule.why}.",
@@ -27,18 +27,18 @@ def page(rule: AnyRule) -> str:
         f"Source: {'; '.join(rule.refs)}",
         *(f"Parameter {name}: {each.description}." for name, each in rule.parameters.items()),
     ]
-    if isinstance(rule, Rule) and rule.remediate is not None:
+    if rule.remediate is not None:
         paragraphs.append("Remediation: the pack makes this change if the stack sets `inferplan-remediate` to `remediate`.")
     paragraphs.append("Settings in policies/stacks/<stack>.json, with the defaults and an example of an exemption:")
     wrapped = (textwrap.fill(each, _WIDTH, break_long_words=False, break_on_hyphens=False) for each in paragraphs)
     return "\n\n".join([f"# {rule.id}", *wrapped, f"```json\n{json.dumps(_settings(rule), indent=2)}\n```\n"])
 
 
-def _settings(rule: AnyRule) -> dict[str, Any]:
+def _settings(rule: Rule) -> dict[str, Any]:
     """Valid settings that contain everything a stack can set about a rule."""
     exemption = {
         "rule": rule.id,
-        "resource": f"{min(rule.subject.kinds).rpartition(':')[2]}/name" if isinstance(rule, Rule) else "stack",
+        "resource": f"{min(rule.subject.kinds).rpartition(':')[2]}/name" if rule.subject else "stack",
         "path": "the field, as inferplan check prints it",
         "state": "violation",
         "reason": "why the violation is acceptable",
@@ -53,21 +53,18 @@ def _settings(rule: AnyRule) -> dict[str, Any]:
     }
 
 
-def listing(rules: Iterable[AnyRule]) -> str:
-    """All rules, one per line."""
+def listing(rules: Iterable[Rule]) -> str:
     listed = list(rules)
     width = max(len(rule.id) for rule in listed)
     return "".join(f"{rule.id:<{width}}  {rule.severity:<8}  {rule.level:<9}  {rule.title}\n" for rule in listed)
 
 
-def index(rules: Iterable[AnyRule]) -> str:
-    """The table of all rules, in Markdown."""
+def index(rules: Iterable[Rule]) -> str:
     rows = [f"| [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.level} | {rule.title} |" for rule in rules]
     return "\n".join(["# Rules of the policy pack", "", "| Rule | Severity | Level | Requirement |", "|---|---|---|---|", *rows, ""])
 
 
 def write(folder: Path) -> None:
-    """Write the page of every rule and the index into `folder`."""
     rules = all_rules().values()
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in {"README": index(rules), **{rule.id: page(rule) for rule in rules}}.items():

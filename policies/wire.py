@@ -32,7 +32,6 @@ def plain(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _item(container: Any, key: str | int) -> Any:
-    """One item as plain data. The SDK raises an error at unknown items."""
     from pulumi_policy.proxy import UnknownValueError
 
     try:
@@ -62,18 +61,15 @@ def inputs_in_outputs(resource: Any) -> Mapping[str, Any]:
 
 
 def resource_of(resource: Any, inputs: Mapping[str, Any]) -> Resource:
-    """A resource of the SDK, with `inputs` as plain data."""
     options, provider = resource.opts, resource.provider
-    urn = resource.urn
-    dependencies = tuple(each.urn for each in getattr(resource, "dependencies", ()))
     sources = getattr(resource, "property_dependencies", {})
     return Resource(
         type=resource.resource_type,
-        urn=urn,
+        urn=resource.urn,
         name=resource.name,
         inputs=inputs,
         parent=options.parent or "",
-        dependencies=dependencies,
+        dependencies=tuple(each.urn for each in getattr(resource, "dependencies", ())),
         property_dependencies={name: tuple(each.urn for each in listed) for name, listed in sources.items()},
         provider=provider.urn if provider is not None else "",
         protect=options.protect,
@@ -82,15 +78,5 @@ def resource_of(resource: Any, inputs: Mapping[str, Any]) -> Resource:
 
 
 def stack_name(urn: str) -> str:
-    """The stack in a URN."""
     match = _STACK_OF.match(urn)
     return match.group(1) if match else ""
-
-
-def whole(value: Any) -> Any:
-    """`value` with integers in place of whole floats. The protocol has floats only."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {key: whole(item) for key, item in value.items()}
-    return [whole(item) for item in value] if isinstance(value, list) else value

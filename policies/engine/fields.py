@@ -40,8 +40,6 @@ class FieldError(Exception):
 
 
 class UnknownFieldError(FieldError):
-    """The field is known only after an update."""
-
     why = "is known only after an update"
 
 
@@ -62,14 +60,18 @@ class MalformedFieldError(FieldError):
 
 
 class Field:
-    """A field in a resource's inputs. An absent field reads as None."""
+    """A field in a resource's inputs; `urn` is the resource's, "" without one. An absent field reads as None.
 
-    __slots__ = ("_key", "_parent", "_raw")
+    Each way to read a value raises UnknownFieldError for an unknown one and MalformedFieldError for one of another type.
+    """
 
-    def __init__(self, raw: Any, parent: Field | None = None, key: str | int = "") -> None:
+    __slots__ = ("_key", "_parent", "_raw", "urn")
+
+    def __init__(self, raw: Any, parent: Field | None = None, key: str | int = "", *, urn: str = "") -> None:
         self._raw = raw
         self._parent = parent
         self._key = key
+        self.urn: str = urn if parent is None else parent.urn
 
     def at(self, *keys: str) -> Field:
         """The field below, key by key. Raises MalformedFieldError if a field on the path is not a map."""
@@ -83,6 +85,15 @@ class Field:
             field = Field(raw, field, key)
         return field
 
+    def select(self, *keys: str) -> Iterator[Field]:
+        """The fields below, key by key, where `*` is each item of a list."""
+        if "*" not in keys:
+            yield self.at(*keys)
+            return
+        star = keys.index("*")
+        for item in self.at(*keys[:star]).each():
+            yield from item.select(*keys[star + 1 :])
+
     @property
     def path(self) -> str:
         """The path, for example `spec.containers[0].image`."""
@@ -94,13 +105,7 @@ class Field:
         return f"{above}.{self._key}" if above else self._key
 
     @property
-    def urn(self) -> str:
-        """The URN of the resource, "" for a field without one."""
-        return self._parent.urn if self._parent is not None else ""
-
-    @property
     def keys(self) -> tuple[str | int, ...]:
-        """The keys and positions from the top to this field."""
         return (*self._parent.keys, self._key) if self._parent is not None else ()
 
     @property
@@ -110,80 +115,71 @@ class Field:
 
     @property
     def absent(self) -> bool:
-        """True if the field has no value. Raises UnknownFieldError if the value is unknown."""
         return self.value is None
 
     @property
     def unknown(self) -> bool:
-        """True if the value is known only after an update."""
         return self._raw is UNKNOWN
 
     @property
     def value(self) -> Any:
-        """The value, None if there is none. Raises UnknownFieldError. Parts of a map or list can still be unknown."""
+        """The value, None if there is none. Parts of a map or list can still be unknown."""
         if self._raw is UNKNOWN:
             raise UnknownFieldError(self)
         return self._raw
 
-    def each(self) -> Iterator[Field]:
-        """The items of a list, none where it is absent. Raises UnknownFieldError, MalformedFieldError."""
+    def _typed(self, expected: str, *types: type) -> Any:
         value = self.value
-        if value is None:
-            return
-        if not isinstance(value, list):
-            raise MalformedFieldError(self, "a list")
-        for position, item in enumerate(value):
+        if value is not None and (not isinstance(value, types) or (isinstance(value, bool) and bool not in types)):
+            raise MalformedFieldError(self, expected)
+        return value
+
+    def each(self) -> Iterator[Field]:
+        for position, item in enumerate(self._typed("a list", list) or ()):
             yield Field(item, self, position)
 
     def items(self) -> Iterator[Field]:
-        """The items of a list, or the field itself if it is a string or a map. Raises UnknownFieldError, MalformedFieldError."""
+        """The items of a list, or the field itself if it is a string or a map."""
         yield from (self,) if isinstance(self.value, str | dict) else self.each()
 
     @property
     def has_items(self) -> bool:
-        """True if the field is a list with at least one item. Raises UnknownFieldError, MalformedFieldError."""
         return any(True for _ in self.each())
 
     def entries(self) -> Iterator[tuple[str, Field]]:
-        """Keys and fields of a map, none where it is absent. Raises UnknownFieldError, MalformedFieldError."""
-        value = self.value
-        if value is None:
-            return
-        if not isinstance(value, dict):
-            raise MalformedFieldError(self, "a map")
-        for key, item in value.items():
+        """Keys and fields of a map, none where it is absent."""
+        for key, item in (self._typed("a map", dict) or {}).items():
             yield key, Field(item, self, key)
 
-    def flag(self) -> bool | None:
-        """A boolean, None where absent. Raises UnknownFieldError, MalformedFieldError."""
+    def texts_below(self) -> Iterator[Field]:
         value = self.value
-        if value is not None and not isinstance(value, bool):
-            raise MalformedFieldError(self, "true or false")
-        return value
+        if isinstance(value, str):
+            yield self
+        elif isinstance(value, dict | list):
+            for each in self.each() if isinstance(value, list) else (field for _key, field in self.entries()):
+                yield from each.texts_below()
+
+    def flag(self) -> bool | None:
+        return self._typed("true or false", bool)
 
     def text(self) -> str:
-        """A string, "" where absent; a number as its digits. Raises UnknownFieldError, MalformedFieldError."""
-        value = self.value
-        if value is None:
-            return ""
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise MalformedFieldError(self, "a string")
-        if isinstance(value, str):
-            return value
+        """A string, "" where absent; a number as its digits."""
+        value = self._typed("a string", str, int, float)
+        if value is None or isinstance(value, str):
+            return value or ""
         number = float(value)
         return f"{number:.0f}" if number.is_integer() else str(number)
 
     def number(self) -> float | None:
-        """A number, None where absent. Raises UnknownFieldError, MalformedFieldError."""
-        value = self.value
+        value = self._typed("a number", int, float)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if not math.isfinite(value):
             raise MalformedFieldError(self, "a number")
         return float(value)
 
     def quantity(self) -> float | None:
-        """A Kubernetes quantity as a number, None where absent. Raises UnknownFieldError, MalformedFieldError."""
+        """A Kubernetes quantity as a number, None where absent."""
         if self.absent:
             return None
         number = amount(self.text())
@@ -192,23 +188,8 @@ class Field:
         return float(number)
 
     def texts(self) -> list[str]:
-        """The strings of a list or a single string. Raises UnknownFieldError, MalformedFieldError."""
+        """The strings of a list or a single string."""
         return [each.text() for each in self.items()]
-
-
-class Root(Field):
-    """The top of the inputs of the resource `urn`."""
-
-    __slots__ = ("_urn",)
-
-    def __init__(self, raw: Any, urn: str) -> None:
-        super().__init__(raw)
-        self._urn = urn
-
-    @property
-    def urn(self) -> str:
-        """The URN of the resource."""
-        return self._urn
 
 
 def matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> Iterator[_Item]:
@@ -226,20 +207,14 @@ def matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> Iterator[
         raise first_error
 
 
-class Unreadable:
-    """The fields that a stack rule could not read. As a context manager, it records a FieldError of the block and suppresses it."""
+def any_matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> bool:
+    """True if an item passes `test`. Raises FieldError if no readable item does."""
+    return any(True for _ in matching(items, test))
 
-    def __init__(self) -> None:
-        self._errors: dict[tuple[str, str], FieldError] = {}
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> bool:
-        if not isinstance(error, FieldError):
-            return False
-        self._errors.setdefault((error.urn, error.path), error)
-        return True
-
-    def __iter__(self) -> Iterator[FieldError]:
-        return iter(self._errors.values())
+def maps_in(value: Any) -> Iterator[dict[str, Any]]:
+    """All maps in plain data, each before those that it contains."""
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from maps_in(each)

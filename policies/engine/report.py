@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
 from policies.engine.registry import all_rules
 from policies.engine.resource import Stack
-from policies.engine.rule import AnyRule, Level
+from policies.engine.rule import Level, Rule
 from policies.engine.settings import Exemption, Settings
 
 _STRICTNESS = {Level.DISABLED: 0, Level.ADVISORY: 1, Level.MANDATORY: 2}
+_RUN = (Level.MANDATORY, Level.ADVISORY)
 
 
 class Change(NamedTuple):
@@ -34,7 +35,7 @@ class Change(NamedTuple):
         return f"{self.rule}{parameter}: {self.value} instead of {self.default}"
 
 
-def changes_of(settings: Settings, rules: Mapping[str, AnyRule]) -> tuple[Change, ...]:
+def changes_of(settings: Settings, rules: Mapping[str, Rule]) -> tuple[Change, ...]:
     """The levels and parameters of `settings` that differ from the defaults, in the order of `rules`."""
     changes: list[Change] = []
     for rule in rules.values():
@@ -53,12 +54,7 @@ def _text(value: Any) -> str:
     return (", ".join(value) or "nothing") if isinstance(value, list) else str(value)
 
 
-_RUN = (Level.MANDATORY, Level.ADVISORY)
-
-
 class Exempt(NamedTuple):
-    """An outcome that an exemption in force covers."""
-
     outcome: Outcome
     exemption: Exemption
 
@@ -90,7 +86,6 @@ class Report:
 
 
 def check_stack(stack: Stack, settings: Settings) -> Report:
-    """Run all rules on the resources of `stack` and on the stack as a whole."""
     outcomes = [outcome for resource in stack for outcome in evaluate_resource(resource, settings, _RUN)]
     return make_report(stack.name, [*outcomes, *evaluate_stack(stack, settings, _RUN)], settings)
 
@@ -101,7 +96,7 @@ def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> 
     advice: list[Outcome] = []
     exempt: list[Exempt] = []
     for outcome in outcomes:
-        exemption = settings.exemption(outcome.rule.id, outcome.resource, outcome.path, outcome.state)
+        exemption = outcome.exemption(settings)
         if exemption is not None:
             exempt.append(Exempt(outcome, exemption))
         elif settings.level(outcome.rule) is Level.MANDATORY:
@@ -117,7 +112,6 @@ def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> 
 
 
 def exemption_message(exemption: Exemption) -> str:
-    """The message about an exemption in force."""
     return (
         f"exempt until {exemption.expires} (owner: {exemption.owner}): {_place(exemption)} from {exemption.rule}, "
         f"state {exemption.state}, because {exemption.reason}"
@@ -125,7 +119,6 @@ def exemption_message(exemption: Exemption) -> str:
 
 
 def expiry_message(exemption: Exemption) -> str:
-    """The message about an expired exemption."""
     return (
         f"the exemption of {_place(exemption)} from {exemption.rule} expired on {exemption.expires} (owner: {exemption.owner}); "
         f"fix the cause, or renew the exemption in policies/stacks/<stack>.json with a new reason and expiry date"

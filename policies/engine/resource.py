@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from policies.engine.fields import Field, Root, Unreadable
+from policies.engine.fields import Field, FieldError, matching
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +33,14 @@ class Resource:
 
     @cached_property
     def root(self) -> Field:
-        """The top of the inputs."""
-        return Root(self.inputs, self.urn)
+        return Field(self.inputs, urn=self.urn)
 
     @cached_property
     def kind(self) -> str:
-        """The type token without its version: `kubernetes:apps:Deployment`, `aws:s3:Bucket`."""
-        return kind_of(self.type)
+        """The type without its version: `kubernetes:apps:Deployment` for `kubernetes:apps/v1:Deployment`, `aws:s3:Bucket`."""
+        package, _, rest = self.type.partition(":")
+        module, _, name = rest.rpartition(":")
+        return f"{package}:{module.partition('/')[0]}:{name}"
 
     @property
     def short_kind(self) -> str:
@@ -51,26 +52,25 @@ class Resource:
         """The types of the components that it is a part of, the outermost first. They are in the URN, which a name cannot imitate."""
         return self.urn.split("::")[2].split("$")[:-1] if self.urn.count("::") > 2 else []
 
+    @property
+    def namespace(self) -> str:
+        return self.at("metadata", "namespace").text()
+
+    @property
+    def object_name(self) -> str:
+        return self.at("metadata", "name").text()
+
     def at(self, *keys: str) -> Field:
-        """The field below the top of the inputs."""
         return self.root.at(*keys)
+
+    def select(self, *keys: str) -> Iterator[Field]:
+        return self.root.select(*keys)
 
     def parts(self, subject: Subject) -> tuple[Any, ...]:
         """The parts of this resource that rules of `subject` check, computed once. Raises FieldError."""
         if subject.name not in self._parts:
             self._parts[subject.name] = tuple(subject.parts(self))
         return self._parts[subject.name]
-
-
-def kind_of(type_: str) -> str:
-    """`kubernetes:apps/v1:Deployment` as `kubernetes:apps:Deployment`, `aws:s3/bucket:Bucket` as `aws:s3:Bucket`."""
-    package, _, rest = type_.partition(":")
-    module, _, name = rest.rpartition(":")
-    return f"{package}:{module.partition('/')[0]}:{name}"
-
-
-def _nothing(_: Resource) -> frozenset[str]:
-    return frozenset()
 
 
 class Subject(NamedTuple):
@@ -83,13 +83,25 @@ class Subject(NamedTuple):
     name: str
     kinds: frozenset[str]
     parts: Callable[[Resource], Iterable[Any]]
-    inapplicable: Callable[[Resource], frozenset[str]] = _nothing
-    also: Callable[[Resource], bool] | None = None
+    inapplicable: Callable[[Resource], frozenset[str]] = lambda _: frozenset()
+    also: Callable[[Resource], bool] = lambda _: False
 
 
 def objects(*kinds: str) -> Subject:
     """Whole resources of `kinds`, written as `kubernetes:core:Service` or `aws:s3:Bucket`."""
     return Subject("object", frozenset(kinds), lambda resource: (resource,))
+
+
+class Unreadable(dict[tuple[str, str], FieldError]):
+    """The fields that a stack rule could not read. As a context manager, it records a FieldError of the block and suppresses it."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> bool:
+        if isinstance(error, FieldError):
+            self.setdefault((error.urn, error.path), error)
+        return isinstance(error, FieldError)
 
 
 class Stack:
@@ -118,6 +130,10 @@ class Stack:
         for kind in kinds:
             yield from self._by_kind.get(kind, ())
 
+    def named(self, name: str, namespaced: Resource, *kinds: str) -> Iterator[Resource]:
+        """Objects of any of `kinds` with that name, in the namespace of the object `namespaced`. Raises FieldError."""
+        return matching(self.of(*kinds), lambda each: each.object_name == name and each.namespace == namespaced.namespace)
+
     def dependencies_of(self, resource: Resource) -> set[str]:
         """The URNs of all resources that `resource` depends on, directly or not."""
         seen: set[str] = set()
@@ -130,5 +146,4 @@ class Stack:
         return seen
 
     def by_urn(self, urn: str) -> Resource | None:
-        """The resource with that URN, or None."""
         return self._by_urn.get(urn)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.engine.fields import Field
 
 if TYPE_CHECKING:
-    from policies.engine.fields import Field
     from policies.engine.resource import Stack, Subject
 
 
 class Severity(enum.StrEnum):
-    """The severity of a violation."""
-
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
@@ -39,14 +39,11 @@ class State(enum.StrEnum):
 
 
 class Violation(NamedTuple):
-    """The path of a field and the problem, in words that never contain the field's value.
-
-    `urn` is "" for the checked resource. A stack rule names the resource, or "" for the stack as a whole.
-    """
+    """The path of a field and the problem, in words that never contain the field's value; `urn` is "" for the stack as a whole."""
 
     path: str
     problem: str
-    urn: str = ""
+    urn: str
 
 
 Violations = Iterator[Violation]
@@ -61,74 +58,30 @@ class Parameter(NamedTuple):
 
     def problem(self, value: Any) -> str:
         """Why `value` cannot be used, "" if it can."""
-        from pydantic import Field as PydanticField
-        from pydantic import TypeAdapter, ValidationError
-
         match self.default:
             case list():
-                type_, words = list[str], "a list, each item a string"
+                valid, type_ = isinstance(value, list) and all(isinstance(each, str) for each in value), "a list, each item a string"
             case str():
-                type_, words = str, "a string"
+                valid, type_ = isinstance(value, str), "a string"
             case _:
-                type_, words = Annotated[float, PydanticField(ge=self.minimum, strict=True)], f"a number of {self.minimum:g} or more"
-        try:
-            TypeAdapter(type_).validate_python(value)
-        except ValidationError:
-            return f"must be {words}"
+                valid = isinstance(value, int | float) and not isinstance(value, bool) and value >= self.minimum
+                type_ = f"a number of {self.minimum:g} or more"
+        if not valid:
+            return f"must be {type_}"
         if isinstance(value, list) and any(not each.strip("*?:/. ") for each in value):
             return "contains a value that matches everything. List the exact values"
         return ""
 
 
-_NO_PARAMETERS: Mapping[str, Parameter] = MappingProxyType({})
-_INFERENCE = ("inference",)
-
-
+@dataclass(frozen=True, slots=True)
 class Parameters:
     """The settings of one rule for one stack; `today` is the day of the check, as `YYYY-MM-DD`."""
 
-    __slots__ = ("today", "values")
-
-    def __init__(self, values: Mapping[str, Any], today: str) -> None:
-        self.values = values
-        self.today = today
+    values: Mapping[str, Any]
+    today: str
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
-
-
-class Rule(NamedTuple):
-    """A rule on one resource at a time.
-
-    `refs` name the rules of others that require the same (Pod Security Standards, CIS EKS, Security Hub, NSA-CISA), or `inference`.
-    `check` yields the violations of one part of a resource.
-    """
-
-    id: str
-    title: str
-    why: str
-    remedy: str
-    severity: Severity
-    refs: tuple[str, ...]
-    subject: Subject
-    check: Callable[[Any, Parameters], Violations]
-    level: Level = Level.MANDATORY
-    parameters: Mapping[str, Parameter] = _NO_PARAMETERS
-    remediate: Callable[[Any], Iterable[Edit]] | None = None
-
-
-class StackRule(NamedTuple):
-    """A rule on all resources of a stack together; otherwise as `Rule`."""
-
-    id: str
-    title: str
-    why: str
-    remedy: str
-    severity: Severity
-    refs: tuple[str, ...]
-    check: Callable[[Stack, Parameters], Violations]
-    level: Level = Level.MANDATORY
-    parameters: Mapping[str, Parameter] = _NO_PARAMETERS
 
 
 class Edit(NamedTuple):
@@ -138,34 +91,49 @@ class Edit(NamedTuple):
     value: Any
 
 
-AnyRule = Rule | StackRule
-_AnyRule = TypeVar("_AnyRule", Rule, StackRule)
+class Rule(NamedTuple):
+    """A rule on one resource at a time, or on all resources of a stack together if `subject` is None.
+
+    `refs` name the rules of others that require the same (Pod Security Standards, CIS EKS, Security Hub, NSA-CISA), or `inference`.
+    `check` yields the violations of one part of a resource, or of the stack.
+    """
+
+    id: str
+    title: str
+    why: str
+    remedy: str
+    severity: Severity
+    refs: tuple[str, ...]
+    subject: Subject | None
+    check: Callable[[Any, Parameters], Violations]
+    level: Level
+    parameters: Mapping[str, Parameter] = MappingProxyType({})
+    remediate: Callable[[Any], Iterable[Edit]] | None = None
 
 
 def resource_rule(
-    subject: Subject,
+    subject: Subject | None,
     severity: Severity,
-    *refs: str,
+    refs: str = "inference",
+    *,
     level: Level = Level.MANDATORY,
     remediate: Callable[[Any], Iterable[Edit]] | None = None,
 ) -> Callable[[Callable[[Any, Parameters], Violations]], Rule]:
-    """Make a rule on one resource of the decorated check.
+    """Make a rule on one resource of the decorated check. `refs` are separated by `; `; without them the rule is specific to inference.
 
     The name of the function is the id, with hyphens. Its docstring holds the title, a paragraph `Why:` and a paragraph `Remedy:`.
-    Without `refs` the rule is specific to inference.
     """
-    return lambda check: Rule(*_texts(check), severity, refs or _INFERENCE, subject, check, level=level, remediate=remediate)
+    return lambda check: Rule(*_texts(check), severity, tuple(refs.split("; ")), subject, check, level, remediate=remediate)
 
 
 def stack_rule(
-    severity: Severity, *refs: str, level: Level = Level.MANDATORY
-) -> Callable[[Callable[[Stack, Parameters], Violations]], StackRule]:
+    severity: Severity, refs: str = "inference", *, level: Level = Level.MANDATORY
+) -> Callable[[Callable[[Stack, Parameters], Violations]], Rule]:
     """Make a rule on a whole stack of the decorated check; otherwise as `resource_rule`."""
-    return lambda check: StackRule(*_texts(check), severity, refs or _INFERENCE, check, level=level)
+    return resource_rule(None, severity, refs, level=level)
 
 
-def parameter(name: str, default: list[str] | str | float, description: str, *, minimum: float = 0) -> Callable[[_AnyRule], _AnyRule]:
-    """Add a parameter to a rule."""
+def parameter(name: str, default: list[str] | str | float, description: str, *, minimum: float = 0) -> Callable[[Rule], Rule]:
     return lambda rule: rule._replace(parameters={**rule.parameters, name: Parameter(default, description, minimum)})
 
 
@@ -179,12 +147,20 @@ def _texts(check: Callable[..., Violations]) -> tuple[str, str, str, str]:
     return check.__name__.replace("_", "-"), texts[0], texts[1], texts[2]
 
 
+def violation(at: Field, problem: str, *, urn: str | None = None) -> Violation:
+    """A violation at the field `at`, of its resource or of `urn`."""
+    return Violation(at.path, problem, at.urn if urn is None else urn)
+
+
+def violations(fields: Field | Iterable[Field], is_wrong: Callable[[Field], Any], problem: str) -> Violations:
+    """A violation at the field, or at each of `fields`, that is wrong."""
+    return (violation(field, problem) for field in ((fields,) if isinstance(fields, Field) else fields) if is_wrong(field))
+
+
+def is_set(field: Field) -> bool:
+    return not field.absent
+
+
 def must_be(field: Field, *, value: bool) -> Violations:
     """A violation unless the flag at `field` has that value."""
-    if field.flag() is not value:
-        yield violation(field, f"is not {str(value).lower()}")
-
-
-def violation(at: Field, problem: str, *, urn: str = "") -> Violation:
-    """A violation at the field `at`."""
-    return Violation(at.path, problem, urn)
+    return violations(field, lambda each: each.flag() is not value, f"is not {str(value).lower()}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from policies.engine.rule import AnyRule, Level, Parameters, State
+from policies.engine.rule import Level, Parameters, Rule, State
 
 STATES: Mapping[str, State] = {"violation": State.VIOLATION, "unknown": State.NOT_EVALUATED}
 """The states that an exemption can cover, by name. It cannot cover a rule that failed with an error (State.DEFECT)."""
@@ -31,10 +31,6 @@ class Exemption:
     reason: str
     owner: str
     expires: str
-
-    def covers(self, rule: str, resource: str, path: str, state: State) -> bool:
-        """True if this exempts the field `path` of `resource` (as `Kind/name`) from `rule`."""
-        return (self.rule, self.resource, self.path, STATES[self.state]) == (rule, resource, path, state)
 
 
 EXEMPTION_KEYS = tuple(each.name for each in dataclasses.fields(Exemption))
@@ -58,12 +54,10 @@ class Settings:
     exemptions: tuple[Exemption, ...] = ()
     _parameters: dict[str, Parameters] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def level(self, rule: AnyRule) -> Level:
-        """The level of `rule` in this stack."""
+    def level(self, rule: Rule) -> Level:
         return self.levels.get(rule.id, rule.level)
 
-    def parameters_of(self, rule: AnyRule) -> Parameters:
-        """The parameters of `rule` in this stack."""
+    def parameters_of(self, rule: Rule) -> Parameters:
         if rule.id not in self._parameters:
             defaults = {name: each.default for name, each in rule.parameters.items()}
             self._parameters[rule.id] = Parameters({**defaults, **self.parameters.get(rule.id, {})}, self.today)
@@ -72,20 +66,19 @@ class Settings:
     def exemption(self, rule: str, resource: str, path: str, state: State) -> Exemption | None:
         """The exemption in force for the field `path` of `resource` (as `Kind/name`), None if there is none."""
         live = (each for each in self.exemptions if each.expires >= self.today)
-        return next((each for each in live if each.covers(rule, resource, path, state)), None)
+        covered = (rule, resource, path, state)
+        return next((each for each in live if (each.rule, each.resource, each.path, STATES[each.state]) == covered), None)
 
     @property
     def expired(self) -> tuple[Exemption, ...]:
-        """The exemptions that have expired."""
         return tuple(each for each in self.exemptions if each.expires < self.today)
 
 
 def today() -> str:
-    """The day of the machine's clock, in UTC."""
     return dt.datetime.now(tz=dt.UTC).date().isoformat()
 
 
-def read_settings(path: Path, rules: Mapping[str, AnyRule], day: str) -> Settings:
+def read_settings(path: Path, rules: Mapping[str, Rule], day: str) -> Settings:
     """The settings in the file `path`, or the defaults if it does not exist. Raises SettingsError."""
     try:
         content = json.loads(path.read_bytes(), object_pairs_hook=_unique)
@@ -104,7 +97,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def parse_settings(content: Any, rules: Mapping[str, AnyRule], day: str, *, where: str) -> Settings:
+def parse_settings(content: Any, rules: Mapping[str, Rule], day: str, *, where: str) -> Settings:
     """The settings in `content`, which is parsed JSON. Raises SettingsError with every error."""
     if content == {}:
         return Settings(today=day)

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 
-from policies.engine.rule import AnyRule, Level
+from policies.engine.rule import Level, Rule
 from policies.engine.settings import EXEMPTION_KEYS, STATES, Exemption
 
 MAX_DAYS = 365
 """Maximum days until an exemption expires. To keep it longer, review and renew it."""
 _PATTERN = frozenset("*?")
-_Rules = Mapping[str, AnyRule]
+_Rules = Mapping[str, Rule]
+_Text = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
 def _rule_name(name: str, info: ValidationInfo) -> str:
@@ -45,7 +46,6 @@ def _day(text: str, info: ValidationInfo) -> str:
 
 
 _RuleName = Annotated[str, AfterValidator(_rule_name)]
-_Text = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
 class _Exemption(BaseModel):

@@ -26,14 +26,6 @@ class Arn(NamedTuple):
     account: str
     resource: str
 
-    @property
-    def names_every(self) -> bool:
-        """True if the ARN matches every resource, or every resource of a type: `*`, `role/*`, `secret:*`, `*/*`."""
-        rest = self.resource
-        if self.service not in _UNTYPED:
-            rest = _TYPED.sub("", rest, count=1)
-        return bool(_ONLY_WILD.fullmatch(rest))
-
 
 def parse_arn(text: str) -> Arn | None:
     """The parts of `text`, None if it is not an ARN. Colons after the fifth belong to the resource."""
@@ -42,12 +34,12 @@ def parse_arn(text: str) -> Arn | None:
 
 
 def names_every_resource(pattern: str) -> bool:
-    """True if a `Resource` matches every resource, or every resource of a type."""
+    """True if a `Resource` matches every resource, or every resource of a type: `*`, `role/*`, `secret:*`, `*/*`."""
     arn = parse_arn(pattern)
     if arn is None:
         # The last star also matches the missing parts: `*`, `arn:aws:iam::*`.
         return bool(_ONLY_WILD.fullmatch(pattern)) or (pattern.startswith("arn:") and pattern.endswith("*"))
-    return arn.names_every
+    return bool(_ONLY_WILD.fullmatch(arn.resource if arn.service in _UNTYPED else _TYPED.sub("", arn.resource, count=1)))
 
 
 def text_like(pattern: str, text: str) -> bool:
@@ -62,7 +54,6 @@ def arn_like(pattern: str, text: str) -> bool:
 
 
 def action_like(pattern: str, action: str) -> bool:
-    """True if `pattern` matches an action. Case does not matter."""
     return text_like(pattern.lower(), action.lower())
 
 
@@ -72,7 +63,6 @@ def overlaps(pattern: str, other: str) -> bool:
 
 
 def is_wild(text: str) -> bool:
-    """True if `text` has a wildcard."""
     return bool(_WILD.search(text))
 
 

@@ -9,11 +9,28 @@ from typing import Any, NamedTuple
 from policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownFieldError
 from policies.engine.resource import Resource, Subject
 from policies.iam import strangers
-from policies.iam.conditions import Condition, parse_operator
+from policies.iam.conditions import Condition, parse_condition
 
 _KINDS = frozenset(["aws:iam:Policy", "aws:iam:RolePolicy", "aws:iam:UserPolicy", "aws:iam:GroupPolicy", "aws:iam:Role"])
 # Types of resources whose new ARN can make a statement unknown, with the service of their actions.
 _ARN_SOURCES = {"aws:kms/key:Key": "kms"}
+_NO_FIELD = Field(UNKNOWN)
+BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
+BUCKET_POLICIES = ("aws:s3:BucketPolicy", *BUCKETS)
+KEYS = ("aws:kms:Key", "aws:kms:KeyPolicy", "aws:kms:ExternalKey", "aws:kms:ReplicaKey")
+# The key of the policy in each kind.
+_POLICY_KEYS = {
+    **dict.fromkeys((*BUCKET_POLICIES, *KEYS, "aws:s3:AccessPoint", "aws:efs:FileSystemPolicy"), "policy"),
+    **{f"aws:s3control:{name}Policy": "policy" for name in ("AccessPoint", "ObjectLambdaAccessPoint", "MultiRegionAccessPoint")},
+    **{f"aws:ecr{name}Policy": "policy" for name in (":Repository", ":Registry", "public:Repository")},
+    **{f"aws:{name}": "policy" for name in ("secretsmanager:Secret", "sqs:Queue", "sns:Topic")},
+    **{f"aws:{name}Policy": "policy" for name in ("secretsmanager:Secret", "sqs:Queue", "sns:Topic")},
+    **{f"aws:{name}Policy": "policy" for name in ("backup:Vault", "cloudwatch:EventBus", "dynamodb:Resource", "apigateway:RestApi")},
+    "aws:lambda:LayerVersionPermission": "policy",
+    "aws:cloudwatch:LogResourcePolicy": "policyDocument",
+    "aws:glacier:Vault": "accessPolicy",
+    "aws:opensearch:DomainPolicy": "accessPolicies",
+}
 
 
 class Statement(NamedTuple):
@@ -58,14 +75,13 @@ class Statement(NamedTuple):
         block = self.raw.get("Condition")
         for operator, tests in block.items() if isinstance(block, dict) else ():
             for key, value in tests.items() if isinstance(tests, dict) else ():
-                yield Condition(parse_operator(operator), key.lower(), tuple(_words(value, self.field.at("Condition"))))
+                yield parse_condition(operator, key, _words(value, self.field.at("Condition")))
 
     def is_narrow(self) -> bool:
         """True if the conditions exclude principals of other accounts, organizations and networks."""
         return not strangers.can_pass(self.conditions())
 
     def is_public(self) -> bool:
-        """True if the statement allows any principal."""
         return self.effect == "Allow" and "*" in self.principals and not self.is_narrow()
 
 
@@ -75,7 +91,9 @@ def document_statements(document: Resource) -> Iterator[Field]:
         documents = [each.at("policy") for each in document.at("inlinePolicies").each()]
     else:
         documents = [document.at("policy")]
-    service = _unknown_service(document)
+    types = sources_of(document, "policy")
+    # The service of the resource that makes parts of the document unknown, "" for several resources or none.
+    service = _ARN_SOURCES.get(next(iter(types)), "") if len(types) == 1 else ""
     for field in documents:
         yield from (_with_known_resource(each, service) for each in _parsed(field))
 
@@ -83,12 +101,6 @@ def document_statements(document: Resource) -> Iterator[Field]:
 def sources_of(resource: Resource, key: str) -> set[str]:
     """The types of the resources that the property `key` depends on."""
     return {urn.rpartition("::")[0].rpartition("$")[2].rpartition("::")[2] for urn in resource.property_dependencies.get(key, ())}
-
-
-def _unknown_service(document: Resource) -> str:
-    """The service of the resources that make parts of a document unknown, "" for several services or none."""
-    types = sources_of(document, "policy")
-    return _ARN_SOURCES.get(types.pop(), "") if len(types) == 1 else ""
 
 
 def _with_known_resource(statement: Field, service: str) -> Field:
@@ -133,9 +145,6 @@ def _parsed(field: Field) -> Iterator[Field]:
         if not isinstance(each.value, dict):
             raise MalformedFieldError(field, "a policy document")
         yield each
-
-
-_NO_FIELD = Field(UNKNOWN)
 
 
 class _Words(list[str]):
@@ -189,26 +198,7 @@ def _has_unknown(value: Any) -> bool:
     return value is UNKNOWN
 
 
-BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
-BUCKET_POLICIES = ("aws:s3:BucketPolicy", *BUCKETS)
-KEYS = ("aws:kms:Key", "aws:kms:KeyPolicy", "aws:kms:ExternalKey", "aws:kms:ReplicaKey")
-# The key of the policy in each kind.
-_POLICY_KEYS = {
-    **dict.fromkeys((*BUCKET_POLICIES, *KEYS, "aws:s3:AccessPoint", "aws:efs:FileSystemPolicy"), "policy"),
-    **{f"aws:s3control:{name}Policy": "policy" for name in ("AccessPoint", "ObjectLambdaAccessPoint", "MultiRegionAccessPoint")},
-    **{f"aws:ecr{name}Policy": "policy" for name in (":Repository", ":Registry", "public:Repository")},
-    **{f"aws:{name}": "policy" for name in ("secretsmanager:Secret", "sqs:Queue", "sns:Topic")},
-    **{f"aws:{name}Policy": "policy" for name in ("secretsmanager:Secret", "sqs:Queue", "sns:Topic")},
-    **{f"aws:{name}Policy": "policy" for name in ("backup:Vault", "cloudwatch:EventBus", "dynamodb:Resource", "apigateway:RestApi")},
-    "aws:lambda:LayerVersionPermission": "policy",
-    "aws:cloudwatch:LogResourcePolicy": "policyDocument",
-    "aws:glacier:Vault": "accessPolicy",
-    "aws:opensearch:DomainPolicy": "accessPolicies",
-}
-
-
 def document_of(resource: Resource) -> Field:
-    """The field with the policy of a resource."""
     return resource.at(_POLICY_KEYS[resource.kind])
 
 

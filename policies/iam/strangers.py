@@ -44,7 +44,6 @@ _ADDRESSES = ("aws:sourceip", "aws:vpcsourceip")
 
 
 def can_pass(conditions: Iterable[Condition]) -> bool:
-    """True if a stranger's request can pass all of `conditions`."""
     by_key: dict[str, list[Condition]] = {}
     for each in conditions:
         by_key.setdefault(each.key, []).append(each)
@@ -62,8 +61,8 @@ def _passes(key: str, conditions: list[Condition]) -> bool:
 
 
 def _allows_internet(condition: Condition) -> bool:
-    if condition.operator.name != "ipaddress" or condition.holds(None):
-        return condition.operator.name in ("notipaddress", "null") or condition.holds(None)
+    if condition.operator != "ipaddress" or condition.holds(None):
+        return condition.operator in ("notipaddress", "null") or condition.holds(None)
     try:
         return is_internet(map(network, condition.values))
     except ValueError:

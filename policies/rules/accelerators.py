@@ -7,22 +7,32 @@ import re
 from kube.names import HUGEPAGES, RESOURCE_VENDORS
 from kube.pod_templates import RAY_CLUSTERS
 from policies.engine.resource import Stack
-from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation, violations
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.serving import starts_vllm
 from policies.subjects.workloads import copies_of, group_size_of, pods_of
 
 # Programs that compile engines, which needs an accelerator: TensorRT-LLM's, and ours for the `build` section.
 BUILDERS = frozenset(["trtllm-build", "components.serving.tensorrt_llm.payload.engines"])
+DEVICE_VARIABLES = "(HABANA|HL|NVIDIA|CUDA)_VISIBLE_DEVICES|HABANA_VISIBLE_MODULES"
+HIDE_ALL = ("void", "none")
+# Alternative options of each parallel size: the first one on the command line counts.
+SIZES = (
+    (("--tensor-parallel-size", "-tp"),),
+    (("--pipeline-parallel-size", "-pp"),),
+    (("--data-parallel-size-local", "-dpl"), ("--data-parallel-size", "-dp")),
+)
+# One device is one rank. A Neuron device has several cores, so it is not.
+VENDORS = ("nvidia", "habana", "amd")
+FOR_GAUDI = re.compile(r"habana|gaudi|(^|[-_/.:])hpu([-_/.:]|$)", re.IGNORECASE)
 
 
 @parameter("jobs", [], "Names of Jobs and DaemonSets that need accelerators")
 @resource_rule(PODS, Severity.HIGH)
 def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) -> Violations:
     """Preheat Jobs and DaemonSets request no accelerator.
-
-    Why: A copy can take an hour, and the pod of a DaemonSet never ends. The accelerator is idle during that time. Only a Job that
-    compiles TensorRT engines needs one.
+    Why: A copy can take an hour, and the pod of a DaemonSet never ends. The accelerator is idle during that time. Only a Job that compiles
+    TensorRT engines needs one.
     Remedy: remove the accelerator from resources and resourceClaims, or list a Job that computes under
     parameters.accelerator-disallow-in-preheat.jobs.
     """
@@ -33,45 +43,32 @@ def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) ->
             for _vendor, _side, field in container.accelerators():
                 if field.quantity():
                     yield violation(field, f"requests an accelerator in a {pod.resource.short_kind}")
-        for claim in pod.at("resourceClaims").each():
-            yield violation(claim, f"claims a device in a {pod.resource.short_kind}")
-
-
-DEVICE_VARIABLES = frozenset(
-    ["HABANA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "HL_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"]
-)
-HIDE_ALL = ("void", "none")
+        yield from (violation(each, f"claims a device in a {pod.resource.short_kind}") for each in pod.at("resourceClaims").each())
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
 def accelerator_disallow_visible_devices(container: Container, _: Parameters) -> Violations:
     """Only the device plugin decides which devices a container sees.
-
     Why: A literal value overrides the allocation, and two pods then use the same accelerator.
     Remedy: remove the variable; only the values void and none, which hide all devices, are allowed.
     """
-    for name, entry in container.environment().items():
-        if name in DEVICE_VARIABLES and entry.at("value").text() not in HIDE_ALL:
-            yield violation(entry, "overrides the allocation of the device plugin")
+    entries = container.variables(DEVICE_VARIABLES)
+    yield from violations(entries, lambda entry: entry.at("value").text() not in HIDE_ALL, "overrides the allocation of the device plugin")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
 def accelerator_require_integer(container: Container, _: Parameters) -> Violations:
     """Accelerator requests are whole numbers.
-
     Why: Extended resources are counted in whole devices. Kubernetes rejects a fraction when it creates the pod.
     Remedy: use a whole number; share a device with MIG or time-slicing on the node.
     """
-    for _vendor, _side, field in container.accelerators():
-        count = field.quantity() or 0
-        if count != int(count):
-            yield violation(field, "is not a whole number")
+    fields = (field for _vendor, _side, field in container.accelerators())
+    yield from violations(fields, lambda field: (field.quantity() or 0) % 1, "is not a whole number")
 
 
 @resource_rule(PODS, Severity.HIGH)
 def accelerator_require_pool(pod: PodTemplate, _: Parameters) -> Violations:
     """Pods with accelerators select their pool.
-
     Why: Without a selector the scheduler can pick any node that offers the resource, for example an L4 instead of an H100.
     Remedy: set nodeSelector or node affinity to the labels of the pool.
     """
@@ -80,10 +77,9 @@ def accelerator_require_pool(pod: PodTemplate, _: Parameters) -> Violations:
         yield violation(pod.at("nodeSelector"), "is not set, but the pod requests accelerators")
 
 
-@resource_rule(CONTAINERS, Severity.HIGH, "inference", "Kyverno check-nvidia-gpu")
+@resource_rule(CONTAINERS, Severity.HIGH, "inference; Kyverno check-nvidia-gpu")
 def accelerator_require_request_equals_limit(container: Container, _: Parameters) -> Violations:
     """Accelerator requests equal their limits.
-
     Why: Kubernetes rejects a pod whose request and limit of an extended resource differ, but only when it creates the pod.
     Remedy: set the accelerator under resources.limits, and under resources.requests set the same number or nothing.
     """
@@ -94,23 +90,11 @@ def accelerator_require_request_equals_limit(container: Container, _: Parameters
             yield violation(field, "differs from the limit")
 
 
-# Alternative options of each parallel size: the first one on the command line counts.
-SIZES = (
-    (("--tensor-parallel-size", "-tp"),),
-    (("--pipeline-parallel-size", "-pp"),),
-    (("--data-parallel-size-local", "-dpl"), ("--data-parallel-size", "-dp")),
-)
-# One device is one rank. A Neuron device has several cores, so it is not.
-VENDORS = ("nvidia", "habana", "amd")
-
-
 @resource_rule(PODS, Severity.HIGH)
 def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> Violations:
     """The engine's parallelism matches the accelerators of its pod.
-
     Why: An engine that needs more accelerators than its pod has never starts. If it uses fewer, the rest are paid for and idle.
-    Remedy: set tensor, pipeline and data parallel sizes so that their product is the container's accelerators times the pods of its
-    group.
+    Remedy: set tensor, pipeline and data parallel sizes so that their product is the container's accelerators times the pods of its group.
     """
     for container in pod.containers:
         limits = [(vendor, field.quantity() or 0) for vendor, side, field in container.accelerators() if side == "limits"]
@@ -125,16 +109,9 @@ def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> 
                 break
             ranks *= int(size)
         else:
-            if ranks != accelerators * _pods(pod, container):
+            nodes = container.option("--nnodes", "-n") or ""
+            if ranks != accelerators * (int(nodes) if nodes.isdigit() else group_size_of(pod)):
                 yield violation(container.at("args"), "does not match the number of accelerators of its pods")
-
-
-def _pods(pod: PodTemplate, container: Container) -> float:
-    """The number of pods one engine spans: those of a group, or the number that its options set."""
-    nodes = container.option("--nnodes", "-n") or ""
-    if nodes.isdigit():
-        return int(nodes)
-    return group_size_of(pod)
 
 
 def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
@@ -146,7 +123,6 @@ def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
 @resource_rule(PODS, Severity.HIGH)
 def accelerator_require_toleration(pod: PodTemplate, parameters: Parameters) -> Violations:
     """Pods with accelerators tolerate the taint of their pool.
-
     Why: Accelerator nodes are tainted to keep other pods away. Without the toleration the pod stays Pending.
     Remedy: add a toleration for the taint of the pool, for example nvidia.com/gpu or habana.ai/gaudi; list other taint keys under
     parameters.accelerator-require-toleration.taints.
@@ -161,16 +137,11 @@ def accelerator_require_toleration(pod: PodTemplate, parameters: Parameters) -> 
         yield violation(pod.at("tolerations"), "has no toleration for the taint of a claimed accelerator")
 
 
-FOR_GAUDI = re.compile(r"habana|gaudi|(^|[-_/.:])hpu([-_/.:]|$)", re.IGNORECASE)
-
-
 @resource_rule(CONTAINERS, Severity.HIGH)
 def accelerator_require_vendor_image(container: Container, _: Parameters) -> Violations:
     """Images match the vendor of the pod's accelerators.
-
     Why: A CUDA image on Gaudi finds no device. After minutes of pulling it uses the CPU or exits.
-    Remedy: use an image for the pool's accelerator: from vault.habana.ai or with gaudi or hpu in its name for Gaudi, any other for
-    NVIDIA.
+    Remedy: use an image for the pool's accelerator: from vault.habana.ai or with gaudi or hpu in its name for Gaudi, any other for NVIDIA.
     """
     vendors = {vendor for vendor, _side, _field in container.accelerators()}
     for_gaudi = bool(FOR_GAUDI.search(container.at("image").text()))
@@ -181,7 +152,6 @@ def accelerator_require_vendor_image(container: Container, _: Parameters) -> Vio
 @resource_rule(CONTAINERS, Severity.HIGH)
 def gaudi_require_huge_pages(container: Container, _: Parameters) -> Violations:
     """Gaudi containers reserve huge pages.
-
     Why: The Gaudi driver maps its buffers in 2 MiB pages. Without them, loading the model fails halfway.
     Remedy: set resources.limits.hugepages-2Mi, and the same value under resources.requests.
     """
@@ -197,7 +167,6 @@ def gaudi_require_huge_pages(container: Container, _: Parameters) -> Violations:
 @resource_rule(PODS, Severity.HIGH)
 def gaudi_require_runtime_class(pod: PodTemplate, _: Parameters) -> Violations:
     """Gaudi pods set their runtime class.
-
     Why: If habana is not the node's default runtime, a pod without it cannot use several accelerators.
     Remedy: set runtimeClassName: habana.
     """
@@ -205,12 +174,11 @@ def gaudi_require_runtime_class(pod: PodTemplate, _: Parameters) -> Violations:
         yield violation(pod.at("runtimeClassName"), "is not set, but the pod requests Gaudi")
 
 
-@stack_rule(Severity.HIGH, "inference", "Kubernetes: Dynamic Resource Allocation")
+@stack_rule(Severity.HIGH, "inference; Kubernetes: Dynamic Resource Allocation")
 def stack_require_own_claims(stack: Stack, _: Parameters) -> Violations:
     """Each replica claims its own devices.
-
-    Why: A ResourceClaim is one set of devices. All pods that use it run on one node and share the same accelerators, and the second
-    server runs out of memory.
+    Why: A ResourceClaim is one set of devices. All pods that use it run on one node and share the same accelerators, and the second server
+    runs out of memory.
     Remedy: name a ResourceClaimTemplate in resourceClaimTemplateName, which creates one claim per pod.
     """
     claims: set[tuple[str, str]] = set()
@@ -220,7 +188,7 @@ def stack_require_own_claims(stack: Stack, _: Parameters) -> Violations:
                 claim = reference.at("resourceClaimName")
                 if not claim.text():
                     continue
-                key = (pod.resource.at("metadata", "namespace").text(), claim.text())
+                key = (pod.resource.namespace, claim.text())
                 if key in claims or copies_of(pod) > 1:
-                    yield violation(claim, "is shared by several pods", urn=pod.resource.urn)
+                    yield violation(claim, "is shared by several pods")
                 claims.add(key)

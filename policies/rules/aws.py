@@ -1,15 +1,16 @@
-"""Settings of AWS networks, clusters, keys and registries."""
+"""EKS clusters and node groups, and settings of AWS networks, keys and registries."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from policies.engine.fields import Field
 from policies.engine.resource import Resource, objects
-from policies.engine.rule import Parameters, Severity, Violations, resource_rule, violation
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation, violations
+from policies.subjects.networks import block_of, is_internet
+from policies.subjects.programs import at_least
 
 Wrong = Callable[[Any], bool]
 _ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
@@ -19,6 +20,7 @@ _OUR_BUCKET = "inferplan:storage:ModelBucket"
 # Every cluster needs administrators. This component gives access to those in the stack file (cluster.create.admins).
 _CLUSTER_ADMIN, _OUR_CLUSTER = "/AmazonEKSClusterAdminPolicy", "inferplan:cluster:CreatedCluster"
 _OLD_TLS = re.compile(r"ELBSecurityPolicy-(2015|2016|TLS-1-[01]-|TLS13-1-[01]-)")
+_BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
 
 
 def _is(*values: object) -> Wrong:
@@ -38,11 +40,11 @@ def _holds(text: str) -> Wrong:
 
 
 _TRUE = _is(True, "true")
-# Kind, path ([] is each item of a list), when a value is wrong, and the problem.
+# Kind, path (`*` is each item of a list), when a value is wrong, and the problem.
 _SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("aws:ec2:Subnet", "mapPublicIpOnLaunch", _TRUE, "gives instances public IP addresses"),
     ("aws:ec2:Instance", "associatePublicIpAddress", _TRUE, "gives the instance a public IP address"),
-    ("aws:ec2:LaunchTemplate", "networkInterfaces[].associatePublicIpAddress", _TRUE, "gives instances public IP addresses"),
+    ("aws:ec2:LaunchTemplate", "networkInterfaces.*.associatePublicIpAddress", _TRUE, "gives instances public IP addresses"),
     ("aws:eks:Cluster", "accessConfig.bootstrapClusterCreatorAdminPermissions", _TRUE, "makes the cluster's creator its administrator"),
     ("aws:eks:Cluster", "accessConfig.authenticationMode", _is("CONFIG_MAP"), "keeps access rights in a ConfigMap, which pods may write"),
     ("aws:eks:AccessEntry", "kubernetesGroups", _holds("system:masters"), "makes its principal an administrator, whatever its roles"),
@@ -57,33 +59,19 @@ _SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("aws:lb:LoadBalancer", "dropInvalidHeaderFields", _is(False), "forwards invalid headers, which allow request smuggling"),
     ("aws:lb:Listener", "sslPolicy", _like(_OLD_TLS), "accepts TLS 1.0 or 1.1"),
 )
-_BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
-KINDS = frozenset([*(kind for kind, *_rest in _SETTINGS), *_BUCKETS, "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint"])
+KINDS = objects(*(kind for kind, *_rest in _SETTINGS), *_BUCKETS, "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint")
 
 
-@resource_rule(
-    objects(*KINDS),
-    Severity.HIGH,
-    "Security Hub EC2.9",
-    "EC2.15",
-    "EC2.25",
-    "ECR.1",
-    "ECR.2",
-    "ELB.1",
-    "ELB.4",
-    "CIS AWS 3.6",
-    "EKS best practices: IAM",
-)
+@resource_rule(KINDS, Severity.HIGH, "Security Hub EC2.9; EC2.15; EC2.25; ECR.1; ECR.2; ELB.1; ELB.4; CIS AWS 3.6; EKS best practices: IAM")
 def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
     """AWS networks, clusters, keys and registries follow AWS recommendations.
-
     Why: Each of these settings alone can expose a node, a cluster or a store.
     Remedy: set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file, and let a bucket
     be emptied only with retain: false under storage.
     """
     for kind, path, is_wrong, problem in _SETTINGS:
         if kind == resource.kind:
-            yield from (violation(field, problem) for field in _fields(resource.root, path.split(".")) if is_wrong(field.value))
+            yield from violations(resource.select(*path.split(".")), lambda field, is_wrong=is_wrong: is_wrong(field.value), problem)
     if resource.kind in _BUCKETS:
         yield from _bucket_violations(resource)
     if resource.kind == "aws:eks:AccessEntry":
@@ -94,16 +82,6 @@ def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
         yield from _listener_violations(resource)
     if resource.kind == "aws:ec2:VpcEndpoint":
         yield from _endpoint_violations(resource)
-
-
-def _fields(field: Field, path: list[str]) -> Iterator[Field]:
-    if not path:
-        yield field
-        return
-    name, *rest = path
-    below = field.at(name.removesuffix("[]"))
-    for each in below.each() if name.endswith("[]") else (below,):
-        yield from _fields(each, rest)
 
 
 def _bucket_violations(bucket: Resource) -> Violations:
@@ -147,3 +125,62 @@ def _endpoint_violations(endpoint: Resource) -> Violations:
 
 def _one(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+@resource_rule(objects("aws:eks:NodeGroup"), Severity.HIGH, "Security Hub EKS.2; inference")
+def eks_disallow_amazon_linux_2(group: Resource, _: Parameters) -> Violations:
+    """Nodes run a maintained operating system.
+    Why: AWS stopped releasing Amazon Linux 2 images for EKS on 2025-11-26, so their drivers and kernels get no fixes.
+    Remedy: use AL2023_x86_64_NVIDIA, AL2023_x86_64_STANDARD or BOTTLEROCKET_x86_64_NVIDIA.
+    """
+    yield from violations(group.at("amiType"), lambda field: field.text().startswith("AL2_"), "is Amazon Linux 2")
+
+
+@resource_rule(objects("aws:eks:Cluster"), Severity.CRITICAL, "Security Hub EKS.1; CIS EKS 5.4.1; CKV_AWS_38; CKV_AWS_39")
+def eks_disallow_public_endpoint(cluster: Resource, _: Parameters) -> Violations:
+    """The cluster's API server is not open to the internet.
+    Why: With an open endpoint, one stolen token is enough to use the cluster.
+    Remedy: set vpcConfig.endpointPublicAccess: false, or list the networks that may connect under publicAccessCidrs.
+    """
+    vpc = cluster.at("vpcConfig")
+    if vpc.at("endpointPublicAccess").flag() is not False:
+        blocks = list(vpc.at("publicAccessCidrs").each())
+        if not blocks or is_internet(map(block_of, blocks)):
+            yield violation(vpc.at("endpointPublicAccess"), "opens the API server to the internet")
+        if vpc.at("endpointPrivateAccess").flag() is not True:
+            yield violation(vpc.at("endpointPrivateAccess"), "is not true, so nodes connect to the API server over the internet")
+
+
+@parameter("types", ["api", "audit", "authenticator"], "Log types that must be enabled")
+@resource_rule(objects("aws:eks:Cluster"), Severity.MEDIUM, "Security Hub EKS.8; CIS EKS 2.1.1; CKV_AWS_37")
+def eks_require_logs(cluster: Resource, parameters: Parameters) -> Violations:
+    """The cluster keeps its audit log.
+    Why: Without the audit log you cannot tell who read a Secret.
+    Remedy: set enabledClusterLogTypes: [api, audit, authenticator].
+    """
+    types = cluster.at("enabledClusterLogTypes")
+    yield from (violation(types, f"does not include {each}") for each in parameters["types"] if each not in types.texts())
+
+
+@resource_rule(objects("aws:eks:Cluster"), Severity.HIGH, "Security Hub EKS.3; CIS EKS 5.3.1; CKV_AWS_58")
+def eks_require_secret_encryption(cluster: Resource, _: Parameters) -> Violations:
+    """Kubernetes Secrets are encrypted with your own KMS key.
+    Why: etcd contains the API keys. A KMS key controls who can read its backups.
+    Remedy: set encryptionConfig with resources: [secrets] and a KMS key.
+    """
+    resources = cluster.at("encryptionConfig", "resources")
+    yield from violations(resources, lambda field: "secrets" not in field.texts(), "does not include secrets")
+
+
+@parameter("oldest", "1.34", "Oldest minor version of Kubernetes that is allowed")
+@resource_rule(objects("aws:eks:Cluster"), Severity.HIGH, "Security Hub EKS.2; CKV_AWS_339")
+def eks_require_supported_version(cluster: Resource, parameters: Parameters) -> Violations:
+    """The cluster runs a supported Kubernetes version.
+    Why: A version past standard support costs six times as much and is finally upgraded by AWS.
+    Remedy: set version to 1.35 or newer; AWS supports 1.34 until 2026-12-02.
+    """
+    version = cluster.at("version")
+    if not version.text():
+        yield violation(version, "is not set")
+    elif not at_least(version.text(), parameters["oldest"]):
+        yield violation(version, f"is older than {parameters['oldest']}")

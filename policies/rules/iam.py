@@ -7,44 +7,41 @@ from collections.abc import Iterator
 
 from policies.engine.fields import UNKNOWN, Field
 from policies.engine.resource import Resource, Subject, objects
-from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation, violations
 from policies.iam.arns import action_like, is_wild, names_every_resource, overlaps
 from policies.iam.documents import BUCKET_POLICIES, DOCUMENTS, GRANTS, KEYS, Statement, document_of, sources_of, statements
 
 BROAD = re.compile(r"/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w+FullAccess)\Z")
+# Wildcards for all of these verbs together allow every action of a service.
+VERBS = ("Get", "Put", "Delete", "List")
+ROLE = "aws:iam:Role"
+ATTACHMENTS = tuple(f"aws:iam:{owner}PolicyAttachment" for owner in ("", "Role", "User", "Group"))
+FILE_SYSTEM = "aws:efs:FileSystemPolicy"
+MADE_WITH_IT = {"aws:efs/fileSystem:FileSystem", "aws:efs/accessPoint:AccessPoint"}
+UNLIMITED_ACTIONS = [
+    *("autoscaling:Describe*", "cloudwatch:PutMetricData", "ec2:Describe*", "ecr:GetAuthorizationToken", "eks:ListClusters"),
+    *("elasticloadbalancing:Describe*", "s3:ListAllMyBuckets", "sts:GetCallerIdentity", "xray:GetSampling*"),
+    *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
+]
+FEDERATED = "sts:AssumeRoleWithWebIdentity"
+# Services that act for every AWS account unless the statement limits it ("The confused deputy problem", read 2026-11-22).
+ACTING_SERVICES = ("s3", "sns", "sqs")
+ACCOUNT = re.compile(r"(?:arn:[^:]*:iam::)?([0-9]{12})(?::root)?")
 
 
-@resource_rule(
-    objects(
-        "aws:iam:Role",
-        "aws:iam:RolePolicyAttachment",
-        "aws:iam:PolicyAttachment",
-        "aws:iam:UserPolicyAttachment",
-        "aws:iam:GroupPolicyAttachment",
-    ),
-    Severity.CRITICAL,
-    "CIS AWS 1.16",
-    "CKV_AWS_274",
-)
+@resource_rule(objects(ROLE, *ATTACHMENTS), Severity.CRITICAL, "CIS AWS 1.16; CKV_AWS_274")
 def iam_disallow_broad_managed_policies(holder: Resource, _: Parameters) -> Violations:
     """No role has a broad managed policy.
-
     Why: A managed policy such as AmazonS3FullAccess gives a pod every bucket of the account.
     Remedy: attach your own policy that names actions and resources, for example s3:GetObject on the prefix of one bucket.
     """
-    for field in (holder.at("policyArn"), *holder.at("managedPolicyArns").each()):
-        if BROAD.search(field.text()):
-            yield violation(field, "gives full access to one or more services")
+    policies = (holder.at("policyArn"), *holder.at("managedPolicyArns").each())
+    yield from violations(policies, lambda arn: BROAD.search(arn.text()), "gives full access to one or more services")
 
 
-# Wildcards for all of these verbs together allow every action of a service.
-VERBS = ("Get", "Put", "Delete", "List")
-
-
-@resource_rule(DOCUMENTS, Severity.CRITICAL, "CIS AWS 1.16", "Security Hub IAM.1", "CKV_AWS_63")
+@resource_rule(DOCUMENTS, Severity.CRITICAL, "CIS AWS 1.16; Security Hub IAM.1; CKV_AWS_63")
 def iam_disallow_wildcard_actions(field: Field, _: Parameters) -> Violations:
     """IAM policies name their actions.
-
     Why: A wildcard also allows every action that AWS adds later.
     Remedy: list the actions, for example s3:GetObject.
     """
@@ -62,15 +59,6 @@ def _is_every_action(actions: list[str]) -> bool:
     return all_verbs or any(not name.strip("*?") and "*" in name for name in names)
 
 
-ROLE = "aws:iam:Role"
-FILE_SYSTEM = "aws:efs:FileSystemPolicy"
-MADE_WITH_IT = {"aws:efs/fileSystem:FileSystem", "aws:efs/accessPoint:AccessPoint"}
-FEDERATED = "sts:AssumeRoleWithWebIdentity"
-# Services that act for every AWS account unless the statement limits it ("The confused deputy problem", read 2026-11-22).
-ACTING_SERVICES = ("s3", "sns", "sqs")
-ACCOUNT = re.compile(r"(?:arn:[^:]*:iam::)?([0-9]{12})(?::root)?")
-
-
 def _policies(resource: Resource) -> Iterator[tuple[Resource, Field]]:
     # An EFS policy is one text, so the ARN of a new file system makes all of it unknown until the update, which checks it.
     is_unknown = resource.kind == FILE_SYSTEM and resource.inputs.get("policy") is UNKNOWN
@@ -78,13 +66,12 @@ def _policies(resource: Resource) -> Iterator[tuple[Resource, Field]]:
         yield resource, resource.at("assumeRolePolicy") if resource.kind == ROLE else document_of(resource)
 
 
-@resource_rule(Subject("principals", frozenset([ROLE, *GRANTS.kinds]), _policies), Severity.CRITICAL, "CKV_AWS_60", "Security Hub IAM")
+@resource_rule(Subject("principals", frozenset([ROLE, *GRANTS.kinds]), _policies), Severity.CRITICAL, "CKV_AWS_60; Security Hub IAM")
 def iam_disallow_wildcard_principal(holder: tuple[Resource, Field], _: Parameters) -> Violations:
     """Roles and resource policies name their principals.
-
     Why: If anyone is trusted, every AWS account can use the role, the key or the secret.
-    Remedy: name the service, the account or the OIDC provider as Principal, and for a provider the subject with StringEquals on its
-    :sub; limit a wildcard with a condition that strangers fail (aws:PrincipalOrgID, aws:SourceAccount, without IfExists).
+    Remedy: name the service, the account or the OIDC provider as Principal, and for a provider the subject with StringEquals on its :sub;
+    limit a wildcard with a condition that strangers fail (aws:PrincipalOrgID, aws:SourceAccount, without IfExists).
     """
     resource, field = holder
     allowing = [each for each in statements(field) if each.effect == "Allow"]
@@ -123,10 +110,10 @@ def _names_subject(statement: Statement) -> bool:
     """True if a condition names the subjects of the provider (a service account, a repository)."""
     return any(
         each.key.endswith((":sub", ":subject"))
-        and each.operator.name in ("stringequals", "stringequalsignorecase", "stringlike")
+        and each.operator in ("stringequals", "stringequalsignorecase", "stringlike")
         and not each.holds(None)
         and each.values
-        and all(_is_one_subject(value, literal=each.operator.name != "stringlike") for value in each.values)
+        and all(_is_one_subject(value, literal=each.operator != "stringlike") for value in each.values)
         for each in statement.conditions()
     )
 
@@ -141,27 +128,10 @@ def _is_one_subject(subject: str, *, literal: bool) -> bool:
     return not subject.startswith("system:serviceaccount:") and not is_wild(subject[:1])
 
 
-@parameter(
-    "actions",
-    [
-        "autoscaling:Describe*",
-        "cloudwatch:PutMetricData",
-        "ec2:Describe*",
-        "ecr:GetAuthorizationToken",
-        "eks:ListClusters",
-        "elasticloadbalancing:Describe*",
-        "s3:ListAllMyBuckets",
-        "sts:GetCallerIdentity",
-        "xray:GetSampling*",
-        "xray:PutTelemetryRecords",
-        "xray:PutTraceSegments",
-    ],
-    "Actions, or patterns of actions, that AWS cannot limit to a resource",
-)
-@resource_rule(DOCUMENTS, Severity.HIGH, "Security Hub IAM.21", "CKV_AWS_355", "CKV_AWS_290")
+@parameter("actions", UNLIMITED_ACTIONS, "Actions, or patterns of actions, that AWS cannot limit to a resource")
+@resource_rule(DOCUMENTS, Severity.HIGH, "Security Hub IAM.21; CKV_AWS_355; CKV_AWS_290")
 def iam_disallow_wildcard_resources(field: Field, parameters: Parameters) -> Violations:
     """IAM policies name their resources.
-
     Why: A model's role needs one prefix of one bucket. A wildcard gives it all of them.
     Remedy: list the ARNs; a wildcard is allowed only for the objects below a bucket's prefix.
     """
@@ -182,6 +152,5 @@ def _apply_to_no_resource(actions: list[str], patterns: list[str]) -> bool:
 def _is_tagged(statement: Statement) -> bool:
     """True if a condition limits the statement to resources with a tag or an alias."""
     return any(
-        "tag/" in each.key and not each.operator.negated and each.operator.name != "null" and not each.holds(None)
-        for each in statement.conditions()
+        "tag/" in each.key and not each.negated and each.operator != "null" and not each.holds(None) for each in statement.conditions()
     )

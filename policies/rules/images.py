@@ -10,7 +10,7 @@ from images.catalogue import family_of
 from images.starts import missing_programs, programs_called, unwritable_paths
 from kube.pod_templates import RAY_CLUSTERS
 from policies.engine.fields import Field
-from policies.engine.rule import Level, Parameters, Severity, Violations, parameter, resource_rule, violation
+from policies.engine.rule import Level, Parameters, Severity, Violations, parameter, resource_rule, violation, violations
 from policies.subjects import kserve
 from policies.subjects.pods import CONTAINERS, IMAGES, Container
 from policies.subjects.programs import at_least, image_of
@@ -18,12 +18,23 @@ from policies.subjects.serving import is_vllm
 
 # Intel's registry has versions in the path, with the single tag latest (docs.habana.ai, Docker installation, read 2026-11).
 _VERSION_IN_PATH: Final = re.compile(r"vault\.habana\.ai/gaudi-docker/[0-9]+\.[0-9]+\.[0-9]+/.+-[0-9]+\.[0-9]+\.[0-9]+\Z")
+# KubeRay sets the command of Ray's containers, and KServe that of its models.
+_WRITTEN_BY_OPERATORS = {*RAY_CLUSTERS, *kserve.KINDS}
+_READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
+# Programs that write nothing, for example in a container that only pulls the image.
+_WRITES_NOTHING = {"sh", "bash", "cp", "mkdir", "pause", "true"}
+REGISTRIES = ["docker.io", "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io", "registry.k8s.io", "vault.habana.ai"]
+TRITON_RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
+VLLM_VERSION = re.compile(r"(?:^|[/:_-])v(?:llm-)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
+# A tag that is only a version. A calendar version, for example 25.09, is not one of vLLM.
+VERSION_TAG = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
+# Images of vLLM itself, not of a server with vllm in its name and its own version, for example pytriton-vllm.
+VLLM_IMAGE = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
 
 
-@resource_rule(IMAGES, Severity.HIGH, "CIS EKS 5", "CKV_K8S_14", "inference")
+@resource_rule(IMAGES, Severity.HIGH, "CIS EKS 5; CKV_K8S_14; inference")
 def image_disallow_latest(image_field: Field, _: Parameters) -> Violations:
     """Images name their version.
-
     Why: The tag latest, or no tag, changes without notice, and two replicas can run different versions.
     Remedy: use name:<version> or name:<version>@sha256:<digest>.
     """
@@ -32,16 +43,11 @@ def image_disallow_latest(image_field: Field, _: Parameters) -> Violations:
         yield violation(image_field, "names no version")
 
 
-# KubeRay sets the command of Ray's containers, and KServe that of its models.
-_WRITTEN_BY_OPERATORS = {*RAY_CLUSTERS, *kserve.KINDS}
-
-
 @resource_rule(CONTAINERS, Severity.HIGH)
 def image_require_command(container: Container, _: Parameters) -> Violations:
     """Containers name a program that their image has.
-
-    Why: Entrypoints differ between images and releases. For example, the entrypoint of vLLM's Gaudi image is a launcher that takes
-    a model for a mode and exits.
+    Why: Entrypoints differ between images and releases. For example, the entrypoint of vLLM's Gaudi image is a launcher that takes a model
+    for a mode and exits.
     Remedy: set command to the program and args to its arguments; images/catalogue.toml lists the programs of known images.
     """
     if container.ephemeral or (container.pod.resource.kind in _WRITTEN_BY_OPERATORS and not container.init):
@@ -57,28 +63,20 @@ def image_require_command(container: Container, _: Parameters) -> Violations:
         yield violation(command, f"is a program that this image does not have; it has {', '.join(facts.programs)}")
 
 
-@resource_rule(IMAGES, Severity.MEDIUM, "CKV_K8S_43", "inference", level=Level.DISABLED)
+@resource_rule(IMAGES, Severity.MEDIUM, "CKV_K8S_43; inference", level=Level.DISABLED)
 def image_require_digest(image_field: Field, _: Parameters) -> Violations:
     """Images are pinned by digest.
-
     Why: A tag can be moved to another image, a digest cannot.
     Remedy: use name:tag@sha256:<digest>.
     """
-    if not image_of(image_field).digest:
-        yield violation(image_field, "has no digest")
-
-
-_READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
-# Programs that write nothing, for example in a container that only pulls the image.
-_WRITES_NOTHING = {"sh", "bash", "cp", "mkdir", "pause", "true"}
+    yield from violations(image_field, lambda field: not image_of(field).digest, "has no digest")
 
 
 @resource_rule(CONTAINERS, Severity.HIGH)
 def image_require_writable_paths(container: Container, _: Parameters) -> Violations:
     """Paths that an image's programs write to are writable volumes.
-
-    Why: With a read-only root file system such a program fails at start. For example, Gaudi's software exits with code 134 if it
-    cannot write its logs.
+    Why: With a read-only root file system such a program fails at start. For example, Gaudi's software exits with code 134 if it cannot
+    write its logs.
     Remedy: mount an emptyDir with a sizeLimit at the path, or set the variable that moves the path to a writable volume.
     """
     if container.pod.resource.kind in kserve.KINDS:
@@ -108,15 +106,10 @@ def _writable_mounts(container: Container) -> Iterator[str]:
             yield mount.at("mountPath").text()
 
 
-@parameter(
-    "registries",
-    ["docker.io", "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io", "registry.k8s.io", "vault.habana.ai"],
-    "Registries, or paths in registries, that images may come from",
-)
-@resource_rule(IMAGES, Severity.HIGH, "CIS EKS 5.1.4", "restrict-image-registries", "inference")
+@parameter("registries", REGISTRIES, "Registries, or paths in registries, that images may come from")
+@resource_rule(IMAGES, Severity.HIGH, "CIS EKS 5.1.4; restrict-image-registries; inference")
 def image_restrict_registries(image_field: Field, parameters: Parameters) -> Violations:
     """Images come from listed registries.
-
     Why: An image from an unknown registry is unreviewed code that runs with access to keys and weights.
     Remedy: mirror the image to a listed registry, or add its registry under parameters.image-restrict-registries.registries.
     """
@@ -125,14 +118,10 @@ def image_restrict_registries(image_field: Field, parameters: Parameters) -> Vio
         yield violation(image_field, "comes from a registry that is not listed")
 
 
-TRITON_RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
-
-
 @parameter("release", "26.06", "Oldest release of Triton's container that is allowed")
-@resource_rule(IMAGES, Severity.CRITICAL, "inference", "CVE-2026-24207")
+@resource_rule(IMAGES, Severity.CRITICAL, "inference; CVE-2026-24207")
 def model_require_triton_floor(image_field: Field, parameters: Parameters) -> Violations:
     """Triton is recent enough.
-
     Why: Older servers let requests bypass authentication (CVE-2026-24207, May 2026) or run a client's code (CVE-2025-23319).
     Remedy: use nvcr.io/nvidia/tritonserver release 26.06 or newer.
     """
@@ -143,18 +132,10 @@ def model_require_triton_floor(image_field: Field, parameters: Parameters) -> Vi
             yield violation(image_field, f"is not release {parameters['release']} or newer")
 
 
-VLLM_VERSION = re.compile(r"(?:^|[/:_-])v(?:llm-)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
-# A tag that is only a version. A calendar version, for example 25.09, is not one of vLLM.
-VERSION_TAG = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
-# Images of vLLM itself, not of a server with vllm in its name and its own version, for example pytriton-vllm.
-VLLM_IMAGE = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
-
-
 @parameter("version", "0.22", "Oldest version of vLLM that is allowed")
-@resource_rule(CONTAINERS, Severity.HIGH, "inference", "CVE-2026-47155")
+@resource_rule(CONTAINERS, Severity.HIGH, "inference; CVE-2026-47155")
 def model_require_vllm_floor(container: Container, parameters: Parameters) -> Violations:
     """vLLM is recent enough.
-
     Why: Before 0.22, a pinned revision did not apply to every file of the model.
     Remedy: use an image of vLLM 0.22 or newer, with the version in its tag.
     """

@@ -7,47 +7,43 @@ from collections.abc import Iterator
 from typing import Any
 
 from kube.pod_templates import RAY_CLUSTERS
-from policies.engine.fields import Field, MalformedFieldError
+from policies.engine.fields import Field, MalformedFieldError, maps_in
 from policies.engine.resource import Resource, Stack, objects
-from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
-from policies.subjects.keys import SHAPES
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation, violations
+from policies.rules.keys import SHAPES
 from policies.subjects.placement import queue_of
 from policies.subjects.pods import IMAGES
 from policies.subjects.programs import at_least, image_of
 from policies.subjects.workloads import SCALERS
 
 MAX_GROUPS = 17
+VERSION = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
+KINDS = ("RayService", "RayCluster")
+_OUTSIDE = ("LoadBalancer", "NodePort")
+# Keys of a runtime environment that install, import or fetch code that is not in the image (Ray: "Handling dependencies", read 2026-11-22).
+_INSTALLS = ("pip", "uv", "conda", "image_uri", "container", "worker_process_setup_hook", "java_jars")
+_FETCHES = ("working_dir", "py_modules", "py_executable")
 
 
-@resource_rule(objects(*RAY_CLUSTERS), Severity.MEDIUM, "inference", "Kueue: RayService")
+@resource_rule(objects(*RAY_CLUSTERS), Severity.MEDIUM, "inference; Kueue: RayService")
 def ray_limit_queued_groups(ray: Resource, _: Parameters) -> Violations:
     """Queued Ray clusters have a shape that Kueue admits.
-
     Why: Kueue rejects Ray's own autoscaler, more than seventeen worker groups and a group named head.
     Remedy: disable enableInTreeAutoscaling, merge worker groups or rename the group; or remove the queue's label.
     """
     if not queue_of(ray).text():
         return
     cluster = ray.at(*RAY_CLUSTERS[ray.kind])
-    scaling = cluster.at("enableInTreeAutoscaling")
-    if scaling.flag():
-        yield violation(scaling, "is enabled in a queued cluster")
-    groups = list(cluster.at("workerGroupSpecs").each())
-    if len(groups) > MAX_GROUPS:
-        yield violation(cluster.at("workerGroupSpecs"), f"has more than {MAX_GROUPS} groups")
-    for group in groups:
-        if group.at("groupName").text() == "head":
-            yield violation(group.at("groupName"), "is reserved for the head")
-
-
-VERSION = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
+    yield from violations(cluster.at("enableInTreeAutoscaling"), Field.flag, "is enabled in a queued cluster")
+    groups = cluster.at("workerGroupSpecs")
+    yield from violations(groups, lambda field: len(list(field.each())) > MAX_GROUPS, f"has more than {MAX_GROUPS} groups")
+    yield from violations(groups.select("*", "groupName"), lambda name: name.text() == "head", "is reserved for the head")
 
 
 @parameter("version", "2.52", "Oldest version of Ray that is allowed")
-@resource_rule(IMAGES, Severity.CRITICAL, "inference", "CVE-2023-48022")
+@resource_rule(IMAGES, Severity.CRITICAL, "inference; CVE-2023-48022")
 def ray_require_floor(field: Field, parameters: Parameters) -> Violations:
     """Ray is recent enough to require a token.
-
     Why: Before 2.52, anyone who can reach Ray's ports can run code on the cluster.
     Remedy: use an image of Ray 2.52 or newer with the version in its tag, for example rayproject/ray:2.60.0.
     """
@@ -58,12 +54,11 @@ def ray_require_floor(field: Field, parameters: Parameters) -> Violations:
             yield violation(field, f"is not Ray {parameters['version']} or newer")
 
 
-@resource_rule(objects(*RAY_CLUSTERS), Severity.CRITICAL, "inference", "CVE-2023-48022")
+@resource_rule(objects(*RAY_CLUSTERS), Severity.CRITICAL, "inference; CVE-2023-48022")
 def ray_require_token(ray: Resource, _: Parameters) -> Violations:
     """Ray requires a token.
-
-    Why: Anyone who can reach Ray's dashboard or job port can run code on the cluster, unless token authentication is on. It is off
-    by default.
+    Why: Anyone who can reach Ray's dashboard or job port can run code on the cluster, unless token authentication is on. It is off by
+    default.
     Remedy: set authOptions.mode: token in the spec of the Ray cluster.
     """
     cluster = ray.at(*RAY_CLUSTERS[ray.kind])
@@ -73,25 +68,28 @@ def ray_require_token(ray: Resource, _: Parameters) -> Violations:
         yield violation(mode, "is not token")
 
 
-@resource_rule(objects(*RAY_CLUSTERS), Severity.CRITICAL, "inference", "Ray: Security", "CVE-2023-48022")
+@resource_rule(objects(*RAY_CLUSTERS), Severity.CRITICAL, "inference; Ray: Security; CVE-2023-48022")
 def ray_restrict_doors(ray: Resource, _: Parameters) -> Violations:
     """Ray is reached through the gateway and runs only code from its image.
-
     Why: Anyone who can reach the Ray head can run jobs on every worker. A runtime environment downloads code that is not pinned.
-    Remedy: use Services of type ClusterIP without enableIngress, build packages and code into the image, and remove
-    trust_remote_code from serveConfigV2.
+    Remedy: use Services of type ClusterIP without enableIngress, build packages and code into the image, and remove trust_remote_code from
+    serveConfigV2.
     """
-    yield from _exposures(ray)
-    yield from _foreign_code(ray)
-
-
-KINDS = ("RayService", "RayCluster")
+    head = ray.at(*RAY_CLUSTERS[ray.kind], "headGroupSpec")
+    types = (head.at("serviceType"), head.at("headService", "spec", "type"), ray.at("spec", "serveService", "spec", "type"))
+    yield from violations(types, lambda field: field.text() in _OUTSIDE, "exposes Ray outside the cluster, past the gateway")
+    yield from violations(head.at("enableIngress"), Field.flag, "exposes the dashboard, which can run jobs, outside the cluster")
+    password = head.at("rayStartParams", "redis-password")
+    yield from violations(password, lambda field: field.text() and not field.text().startswith("$"), "is a password in plain text")
+    for field in (ray.at("spec", "serveConfigV2"), ray.at("spec", "runtimeEnvYAML")):
+        if field.text():
+            yield from violations(field, lambda field: SHAPES.search(field.text()), "contains something that looks like a key")
+            yield from (violation(field, problem) for problem in dict.fromkeys(_problems(_read(field))))
 
 
 @stack_rule(Severity.HIGH)
 def stack_disallow_scaler_of_ray(stack: Stack, _: Parameters) -> Violations:
     """No pod autoscaler scales a Ray cluster.
-
     Why: Serve's autoscaling_config sets Ray's replicas and KubeRay its nodes. A third autoscaler works against both.
     Remedy: remove the HPA or ScaledObject; set autoscaling_config in the application, and enableInTreeAutoscaling for nodes.
     """
@@ -99,36 +97,7 @@ def stack_disallow_scaler_of_ray(stack: Stack, _: Parameters) -> Violations:
         with stack.unreadable:
             kind = scaler.at("spec", "scaleTargetRef", "kind")
             if kind.text() in KINDS:
-                yield violation(kind, "cannot be scaled by its number of pods", urn=scaler.urn)
-
-
-_OUTSIDE = ("LoadBalancer", "NodePort")
-# Keys of a runtime environment that install, import or fetch code that is not in the image (Ray: "Handling dependencies", read 2026-11-22).
-_INSTALLS = ("pip", "uv", "conda", "image_uri", "container", "worker_process_setup_hook", "java_jars")
-_FETCHES = ("working_dir", "py_modules", "py_executable")
-
-
-def _exposures(ray: Resource) -> Violations:
-    cluster = ray.at(*RAY_CLUSTERS[ray.kind])
-    head = cluster.at("headGroupSpec")
-    for field in (head.at("serviceType"), head.at("headService", "spec", "type"), ray.at("spec", "serveService", "spec", "type")):
-        if field.text() in _OUTSIDE:
-            yield violation(field, "exposes Ray outside the cluster, past the gateway")
-    if head.at("enableIngress").flag():
-        yield violation(head.at("enableIngress"), "exposes the dashboard, which can run jobs, outside the cluster")
-    password = head.at("rayStartParams").at("redis-password")
-    if password.text() and not password.text().startswith("$"):
-        yield violation(password, "is a password in plain text")
-
-
-def _foreign_code(ray: Resource) -> Violations:
-    """Fields with keys, or with code that is not in the image."""
-    for field in (ray.at("spec", "serveConfigV2"), ray.at("spec", "runtimeEnvYAML")):
-        if not field.text():
-            continue
-        if SHAPES.search(field.text()):
-            yield violation(field, "contains something that looks like a key")
-        yield from (violation(field, problem) for problem in dict.fromkeys(_problems(_read(field))))
+                yield violation(kind, "cannot be scaled by its number of pods")
 
 
 def _read(field: Field) -> Any:
@@ -144,24 +113,13 @@ def _read(field: Field) -> Any:
     return {"runtime_env": document} if field.keys[-1] == "runtimeEnvYAML" else document
 
 
-def _problems(value: Any) -> Iterator[str]:
-    if isinstance(value, list):
-        for each in value:
-            yield from _problems(each)
-    if not isinstance(value, dict):
-        return
-    environment = value.get("runtime_env")
-    if isinstance(environment, dict):
-        if any(environment.get(name) for name in _INSTALLS):
-            yield "installs or imports code that is not in the image"
-        sources = (each for name in _FETCHES for each in _listed(environment.get(name)))
-        if any("://" in str(each) for each in sources):
-            yield "fetches code that is not in the image"
-    if any(str(value.get(name)).lower() in ("true", "1", "yes") for name in ("trust_remote_code", "trustRemoteCode")):
-        yield "lets the model's files run as code"
-    for each in value.values():
-        yield from _problems(each)
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
+def _problems(document: dict[str, Any]) -> Iterator[str]:
+    for map_ in maps_in(document):
+        environment = map_.get("runtime_env")
+        if isinstance(environment, dict):
+            if any(environment.get(name) for name in _INSTALLS):
+                yield "installs or imports code that is not in the image"
+            if any("://" in str(environment.get(name)) for name in _FETCHES):
+                yield "fetches code that is not in the image"
+        if any(str(map_.get(name)).lower() in ("true", "1", "yes") for name in ("trust_remote_code", "trustRemoteCode")):
+            yield "lets the model's files run as code"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, objects
-from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation
+from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation, violations
 from policies.subjects.networks import is_narrow
 
 _API = "kubernetes:rbac.authorization.k8s.io"
@@ -34,6 +34,20 @@ POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
     ("certificates.k8s.io", ("certificatesigningrequests/approval",), ("update", "patch"), "can sign certificates for any user"),
     ("certificates.k8s.io", ("signers",), ("approve", "sign"), "can sign certificates for any user"),
 )
+ADMINISTRATORS = ("cluster-admin",)
+# Roles that may be bound in one namespace, but read every Secret if they are bound in the whole cluster.
+OF_ONE_NAMESPACE = ("admin", "edit")
+CONFIG_MAP = "kubernetes:core:ConfigMap"
+BROAD_SUBJECTS = ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts", "system:masters")
+VERBS = ("escalate", "bind", "impersonate")
+POD_ACCESS = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy")
+EPHEMERAL_CONTAINERS = ("pods/ephemeralcontainers",)
+KEPT = "kubernetes:core:Secret"
+WEBHOOKS = objects(
+    "kubernetes:admissionregistration.k8s.io:MutatingWebhookConfiguration",
+    "kubernetes:admissionregistration.k8s.io:ValidatingWebhookConfiguration",
+)
+SECRETS = ("secrets", "secrets/*", "serviceaccounts/token")
 
 
 def _power_violations(role: Resource, autoscalers: Collection[str]) -> Violations:
@@ -42,7 +56,7 @@ def _power_violations(role: Resource, autoscalers: Collection[str]) -> Violation
         groups, verbs = set(rule.at("apiGroups").texts()) or {""}, set(rule.at("verbs").texts())
         if rule.at("resourceNames").texts() and "create" not in verbs:
             continue
-        taints_nodes = role.at("metadata", "name").text() in autoscalers and verbs & set(_WRITE_AND_DELETE) == {"update"}
+        taints_nodes = role.object_name in autoscalers and verbs & set(_WRITE_AND_DELETE) == {"update"}
         for field in rule.at("resources").each():
             if taints_nodes and field.text() == "nodes":
                 continue
@@ -62,28 +76,6 @@ def grants(role: Resource, verbs: Collection[str], resources: Collection[str]) -
             yield from ((rule, each) for each in fields)
 
 
-def _mapped_administrators(config_map: Resource) -> Violations:
-    """The entries of aws-auth that make principals of AWS administrators."""
-    if config_map.at("metadata", "name").text() != "aws-auth":
-        return
-    for _name, each in config_map.at("data").entries():
-        if "system:masters" in each.text():
-            yield violation(each, "makes AWS principals administrators")
-
-
-def _autoscaler_violations(autoscaler: str, binding: Resource) -> Violations:
-    for subject in binding.at("subjects").each():
-        if (subject.at("kind").text(), subject.at("name").text()) != ("ServiceAccount", autoscaler):
-            yield violation(subject.at("name"), "gets the rights of a node autoscaler")
-
-
-ADMINISTRATORS = ("cluster-admin",)
-# Roles that may be bound in one namespace, but read every Secret if they are bound in the whole cluster.
-OF_ONE_NAMESPACE = ("admin", "edit")
-CONFIG_MAP = "kubernetes:core:ConfigMap"
-BROAD_SUBJECTS = ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts", "system:masters")
-
-
 _AUTOSCALERS = parameter(
     "autoscalers",
     ["cluster-autoscaler"],
@@ -92,20 +84,18 @@ _AUTOSCALERS = parameter(
 
 
 @_AUTOSCALERS
-@resource_rule(
-    objects("kubernetes:rbac.authorization.k8s.io:RoleBinding", "kubernetes:rbac.authorization.k8s.io:ClusterRoleBinding", CONFIG_MAP),
-    Severity.CRITICAL,
-    "CIS EKS 4.1.1",
-    "NSA-CISA: RBAC",
-)
+@resource_rule(objects(f"{_API}:RoleBinding", f"{_API}:ClusterRoleBinding", CONFIG_MAP), Severity.CRITICAL, "CIS EKS 4.1.1; NSA-CISA: RBAC")
 def rbac_disallow_admin_bindings(binding: Resource, parameters: Parameters) -> Violations:
     """No binding makes its subjects administrators or names unknown subjects.
-
     Why: Anyone who takes over a pod with administrator rights controls the cluster, with every key and model in it.
     Remedy: bind a Role with only the required verbs and resources to the one ServiceAccount that needs it.
     """
     if binding.kind == CONFIG_MAP:
-        yield from _mapped_administrators(binding)
+        # EKS maps principals of AWS to groups of Kubernetes in aws-auth.
+        entries = binding.at("data").entries() if binding.object_name == "aws-auth" else ()
+        yield from violations(
+            (each for _, each in entries), lambda each: "system:masters" in each.text(), "makes AWS principals administrators"
+        )
         return
     role = binding.at("roleRef", "name")
     if role.text() in ADMINISTRATORS:
@@ -116,10 +106,11 @@ def rbac_disallow_admin_bindings(binding: Resource, parameters: Parameters) -> V
     if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "RoleBinding" and accounts:
         yield violation(role, "lets a pod read every Secret of the namespace")
     if role.text() in parameters["autoscalers"]:
-        yield from _autoscaler_violations(role.text(), binding)
-    for account in accounts:
-        if account.at("name").text() == "default":
-            yield violation(account.at("name"), "gives the role to every pod without its own service account")
+        for subject in binding.at("subjects").each():
+            if (subject.at("kind").text(), subject.at("name").text()) != ("ServiceAccount", role.text()):
+                yield violation(subject.at("name"), "gets the rights of a node autoscaler")
+    names = (account.at("name") for account in accounts)
+    yield from violations(names, lambda name: name.text() == "default", "gives the role to every pod without its own service account")
     for subject in binding.at("subjects").each():
         if subject.at("kind").text() != "ServiceAccount" and (
             subject.at("name").text() in BROAD_SUBJECTS or subject.at("name").text().startswith("system:serviceaccounts:")
@@ -127,39 +118,26 @@ def rbac_disallow_admin_bindings(binding: Resource, parameters: Parameters) -> V
             yield violation(subject.at("name"), "gives the role to every user")
 
 
-VERBS = ("escalate", "bind", "impersonate")
-
-
 @_AUTOSCALERS
-@resource_rule(ROLES, Severity.CRITICAL, "CIS EKS 4.1.8", "CKV_K8S_157", "CKV_K8S_158", "NSA-CISA: RBAC")
+@resource_rule(ROLES, Severity.CRITICAL, "CIS EKS 4.1.8; CKV_K8S_157; CKV_K8S_158; NSA-CISA: RBAC")
 def rbac_disallow_escalation(role: Resource, parameters: Parameters) -> Violations:
     """Roles cannot escalate privileges.
-
-    Why: The verbs escalate, bind and impersonate amount to cluster-admin. So do the rights to run pods with any account and to
-    write roles or webhooks.
-    Remedy: remove the verbs escalate, bind and impersonate, and the rights to write pods, workloads, Secrets, roles, network
-    policies, webhooks and certificates; list objects that an operator updates under resourceNames.
+    Why: The verbs escalate, bind and impersonate amount to cluster-admin. So do the rights to run pods with any account and to write roles
+    or webhooks.
+    Remedy: remove the verbs escalate, bind and impersonate, and the rights to write pods, workloads, Secrets, roles, network policies,
+    webhooks and certificates; list objects that an operator updates under resourceNames.
     """
-    for rule in role.at("rules").each():
-        for verb in rule.at("verbs").each():
-            if verb.text() in VERBS:
-                yield violation(verb, "lets its subjects escalate their privileges")
+    verbs = role.select("rules", "*", "verbs", "*")
+    yield from violations(verbs, lambda verb: verb.text() in VERBS, "lets its subjects escalate their privileges")
     yield from _power_violations(role, parameters["autoscalers"])
-    for selector in role.at("aggregationRule", "clusterRoleSelectors").each():
-        if not is_narrow(selector):
-            yield violation(selector, "aggregates the permissions of every cluster role")
+    selectors = role.at("aggregationRule", "clusterRoleSelectors").each()
+    yield from violations(selectors, lambda each: not is_narrow(each), "aggregates the permissions of every cluster role")
 
 
-POD_ACCESS = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy")
-EPHEMERAL_CONTAINERS = ("pods/ephemeralcontainers",)
-
-
-@resource_rule(ROLES, Severity.HIGH, "CIS Kubernetes 5.1.10", "KSV-0053", "NSA-CISA: RBAC")
+@resource_rule(ROLES, Severity.HIGH, "CIS Kubernetes 5.1.10; KSV-0053; NSA-CISA: RBAC")
 def rbac_disallow_exec(role: Resource, _: Parameters) -> Violations:
     """Roles give no access to running pods.
-
-    Why: Anyone who gets into an engine's pod has its keys, its weights and the prompts of its users. A forwarded port bypasses the
-    gateway.
+    Why: Anyone who gets into an engine's pod has its keys, its weights and the prompts of its users. A forwarded port bypasses the gateway.
     Remedy: remove pods/exec, attach, portforward, proxy, ephemeralcontainers and nodes/proxy; give people temporary access with the
     cluster's access tool.
     """
@@ -170,31 +148,24 @@ def rbac_disallow_exec(role: Resource, _: Parameters) -> Violations:
         yield violation(field, "can add containers to running pods")
 
 
-@resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.2", "KSV-0041", "NSA-CISA: RBAC")
+@resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.2; KSV-0041; NSA-CISA: RBAC")
 def rbac_disallow_secret_reading(role: Resource, _: Parameters) -> Violations:
     """No role reads every Secret of a namespace.
-
-    Why: Secrets hold the keys of consumers, tokens of model hubs and credentials of stores. The verb list alone shows their
-    content.
+    Why: Secrets hold the keys of consumers, tokens of model hubs and credentials of stores. The verb list alone shows their content.
     Remedy: list the Secrets under resourceNames.
     """
+    problem = "reads the Secrets of every namespace" if role.kind == CLUSTER_ROLE else "reads every Secret of the namespace"
     for rule, field in grants(role, ("get", "list", "watch"), ("secrets",)):
         if not rule.at("resourceNames").texts():
-            yield violation(
-                field, "reads the Secrets of every namespace" if role.kind == CLUSTER_ROLE else "reads every Secret of the namespace"
-            )
+            yield violation(field, problem)
 
 
-KEPT = "kubernetes:core:Secret"
-
-
-@resource_rule(objects(*ROLES.kinds, KEPT), Severity.CRITICAL, "CIS Kubernetes 5.1.13", "NSA-CISA: RBAC")
+@resource_rule(objects(*ROLES.kinds, KEPT), Severity.CRITICAL, "CIS Kubernetes 5.1.13; NSA-CISA: RBAC")
 def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Violations:
     """No role creates tokens of service accounts.
-
     Why: A token has all rights of its account until it expires, and the audit log cannot tell the two apart.
-    Remedy: remove create on serviceaccounts/token, or list the accounts under resourceNames; use a projected token, which expires,
-    instead of a Secret.
+    Remedy: remove create on serviceaccounts/token, or list the accounts under resourceNames; use a projected token, which expires, instead
+    of a Secret.
     """
     if role.kind == KEPT:
         if role.at("type").text() == "kubernetes.io/service-account-token":
@@ -205,43 +176,28 @@ def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Violations:
             yield violation(field, "can create tokens of every service account")
 
 
-@resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.3", "NSA-CISA: RBAC", "CKV_K8S_49")
+@resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.3; NSA-CISA: RBAC; CKV_K8S_49")
 def rbac_disallow_wildcards(role: Resource, _: Parameters) -> Violations:
     """Roles name what they allow.
-
     Why: A wildcard also allows everything that the API adds later, and it includes Secrets.
     Remedy: list verbs, resources and API groups, for example verbs: [get, list, watch].
     """
-    for rule in role.at("rules").each():
-        for part in ("verbs", "resources", "apiGroups", "nonResourceURLs"):
-            for field in rule.at(part).each():
-                if "*" in field.text():
-                    yield violation(field, "is a wildcard")
+    parts = ("verbs", "resources", "apiGroups", "nonResourceURLs")
+    fields = (field for rule in role.at("rules").each() for part in parts for field in rule.at(part).each())
+    yield from violations(fields, lambda field: "*" in field.text(), "is a wildcard")
 
 
-_WEBHOOKS = "kubernetes:admissionregistration.k8s.io"
-SECRETS = ("secrets", "secrets/*", "serviceaccounts/token")
-
-
-@resource_rule(
-    objects(f"{_WEBHOOKS}:MutatingWebhookConfiguration", f"{_WEBHOOKS}:ValidatingWebhookConfiguration"),
-    Severity.CRITICAL,
-    "Kubernetes: Admission webhook good practices",
-    "NSA-CISA: admission control",
-)
+@resource_rule(WEBHOOKS, Severity.CRITICAL, "Kubernetes: Admission webhook good practices; NSA-CISA: admission control")
 def webhook_restrict_scope(configuration: Resource, _: Parameters) -> Violations:
     """Admission webhooks run in the cluster and see no Secrets.
-
-    Why: A webhook reads every object that it reviews, and a mutating webhook can change it. If Secrets are included, it reads every
-    key.
+    Why: A webhook reads every object that it reviews, and a mutating webhook can change it. If Secrets are included, it reads every key.
     Remedy: list the resources under rules[].resources without Secrets, and name an in-cluster Service under clientConfig.service.
     """
     for webhook in configuration.at("webhooks").each():
         if webhook.at("clientConfig", "service").absent or not webhook.at("clientConfig", "url").absent:
             yield violation(webhook.at("clientConfig", "url"), "calls a server outside the cluster")
-        for rule in webhook.at("rules").each():
-            for field in rule.at("resources").each():
-                if field.text() in ("*", "*/*"):
-                    yield violation(field, "reads every object, including Secrets")
-                elif field.text() in SECRETS:
-                    yield violation(field, "reads Secrets")
+        for field in webhook.select("rules", "*", "resources", "*"):
+            if field.text() in ("*", "*/*"):
+                yield violation(field, "reads every object, including Secrets")
+            elif field.text() in SECRETS:
+                yield violation(field, "reads Secrets")

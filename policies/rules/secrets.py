@@ -12,11 +12,11 @@ from itertools import pairwise
 from kube.names import COMPONENT_LABEL
 from policies.engine.fields import Field
 from policies.engine.resource import Resource, Stack, objects
-from policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation
-from policies.subjects.keys import SHAPES
+from policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation, violations
+from policies.rules.keys import SHAPES
+from policies.rules.routes import SECURITY_POLICY
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from policies.subjects.programs import Word
-from policies.subjects.routes import SECURITY_POLICY
 
 SECRET_VARIABLES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
 SECRET_OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|secret)$")
@@ -26,53 +26,6 @@ BEARER = re.compile(r"(?i)\b(bearer|basic) (?!\$)[\w.~+/=-]{12,}")
 TRITON_KEY = re.compile(r"--(http-restricted-api|grpc-restricted-protocol)[= ][^:]+:[^=]+=(?!(?:Bearer |Basic )?\$)\S+")
 # Values that are not keys: nothing, a boolean, a reference to another variable, a path.
 HARMLESS = re.compile(r"(?i)|true|false|\$\(\w+\)|\$\{?\w+\}?|file:.+|(/[\w.-]{1,40}){2,}")
-
-
-@resource_rule(CONTAINERS, Severity.CRITICAL, "CIS EKS 4.4.1", "NSA-CISA: secrets", "inference")
-def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violations:
-    """Containers get secrets by reference.
-
-    Why: A secret in an environment value or an argument is visible in every plan, in `kubectl describe` and in process lists.
-    Remedy: put the value into a Secret and use env[].valueFrom.secretKeyRef.
-    """
-    yield from _in_environment(container)
-    yield from _in_command(container)
-    for text in (text for name in HOOKS for text in _texts(container.at(name))):
-        if SHAPES.search(text.text()) or BEARER.search(text.text()):
-            yield violation(text, "contains a key in a hook or a probe")
-
-
-def _in_environment(container: Container) -> Violations:
-    for entry in container.at("env").each():
-        literal, name = entry.at("value"), entry.at("name").text()
-        if SECRET_VARIABLES.search(name) and not (HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent):
-            yield violation(literal, "is a literal value of a variable whose name suggests a secret")
-        elif SHAPES.search(literal.text()):
-            yield violation(literal, "looks like a key")
-
-
-def _in_command(container: Container) -> Violations:
-    for field in (*container.at("command").each(), *container.at("args").each()):
-        if SHAPES.search(field.text()) or TRITON_KEY.search(field.text()):
-            yield violation(field, "contains a key on the command line")
-    for word, following in pairwise((*container.arguments, Word(container.field, ""))):
-        option, equals, value = word.text.partition("=")
-        secret = value if equals else "" if following.text.startswith("-") else following.text
-        if SECRET_OPTIONS.match(option) and not HARMLESS.fullmatch(secret):
-            yield violation(word.field, "contains a key on the command line")
-
-
-def _texts(field: Field) -> Iterator[Field]:
-    """Every text in a hook or a probe. Raises FieldError."""
-    value = field.value
-    if isinstance(value, dict):
-        yield from (text for _name, each in field.entries() for text in _texts(each))
-    elif isinstance(value, list):
-        yield from (text for each in field.each() for text in _texts(each))
-    elif isinstance(value, str):
-        yield field
-
-
 CONFIG_MAP = "kubernetes:core:ConfigMap"
 WITH_ANNOTATIONS = (
     "kubernetes:core:Service",
@@ -89,25 +42,57 @@ USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance")
 # Nodes with a custom image get the cluster's address and certificate, which a plan does not know, and the labels and taints of the pool.
 _OUR_POOL = "inferplan:nodes:EksNodePool"
 SECRET_COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s*=\s*\S{20,}")
+# Common names of Secrets with the keys of consumers, in case no policy of the stack refers to them.
+CONSUMER_KEYS = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
 
 
-@resource_rule(objects(CONFIG_MAP, *USER_DATA, *PODS.kinds, *WITH_ANNOTATIONS), Severity.CRITICAL, "CIS EKS 4.4", "NSA-CISA: secrets")
+@resource_rule(CONTAINERS, Severity.CRITICAL, "CIS EKS 4.4.1; NSA-CISA: secrets; inference")
+def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violations:
+    """Containers get secrets by reference.
+    Why: A secret in an environment value or an argument is visible in every plan, in `kubectl describe` and in process lists.
+    Remedy: put the value into a Secret and use env[].valueFrom.secretKeyRef.
+    """
+    yield from _in_environment(container)
+    yield from _in_command(container)
+    texts = (text for name in HOOKS for text in container.at(name).texts_below())
+    yield from violations(
+        texts, lambda text: SHAPES.search(text.text()) or BEARER.search(text.text()), "contains a key in a hook or a probe"
+    )
+
+
+def _in_environment(container: Container) -> Violations:
+    for entry in container.at("env").each():
+        literal, name = entry.at("value"), entry.at("name").text()
+        if SECRET_VARIABLES.search(name) and not (HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent):
+            yield violation(literal, "is a literal value of a variable whose name suggests a secret")
+        elif SHAPES.search(literal.text()):
+            yield violation(literal, "looks like a key")
+
+
+def _in_command(container: Container) -> Violations:
+    problem = "contains a key on the command line"
+    fields = (*container.at("command").each(), *container.at("args").each())
+    yield from violations(fields, lambda field: SHAPES.search(field.text()) or TRITON_KEY.search(field.text()), problem)
+    for word, following in pairwise((*container.arguments, Word(container.field, ""))):
+        option, equals, value = word.text.partition("=")
+        secret = value if equals else "" if following.text.startswith("-") else following.text
+        if SECRET_OPTIONS.match(option) and not HARMLESS.fullmatch(secret):
+            yield violation(word.field, problem)
+
+
+@resource_rule(objects(CONFIG_MAP, *USER_DATA, *PODS.kinds, *WITH_ANNOTATIONS), Severity.CRITICAL, "CIS EKS 4.4; NSA-CISA: secrets")
 def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations:
     """ConfigMaps, annotations and user data contain no secrets.
-
-    Why: Anyone who can list a namespace can read its ConfigMaps and annotations, every process of an instance can read its user
-    data, and all of them appear in plans.
+    Why: Anyone who can list a namespace can read its ConfigMaps and annotations, every process of an instance can read its user data, and
+    all of them appear in plans.
     Remedy: move the value to a Secret and read it with secretKeyRef.
     """
     if config.kind in USER_DATA:
         yield from _in_user_data(config)
         return
-    for _name, field in config.at("metadata", "annotations").entries():
-        if SHAPES.search(field.text()):
-            yield violation(field, "contains something that looks like a key")
-    if config.kind != CONFIG_MAP:
-        return
-    for name, field in config.at("data").entries():
+    annotations = (field for _name, field in config.at("metadata", "annotations").entries())
+    yield from violations(annotations, lambda field: SHAPES.search(field.text()), "contains something that looks like a key")
+    for name, field in config.at("data").entries() if config.kind == CONFIG_MAP else ():
         if SECRET_ENTRIES.match(name) and not TOKENIZER_ENTRIES.match(name) and field.text():
             yield violation(field, "has the name of a secret")
         elif SHAPES.search(field.text()):
@@ -127,14 +112,9 @@ def _in_user_data(instance: Resource) -> Violations:
             yield violation(field, "contains something that looks like a key")
 
 
-# Common names of Secrets with the keys of consumers, in case no policy of the stack refers to them.
-CONSUMER_KEYS = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
-
-
-@stack_rule(Severity.CRITICAL, "inference", "Kubernetes: Good practices for Secrets")
+@stack_rule(Severity.CRITICAL, "inference; Kubernetes: Good practices for Secrets")
 def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Violations:
     """Only the gateway reads the keys of consumers.
-
     Why: A model server that can read a consumer's key can use it for every other model.
     Remedy: remove the Secret from the pod; a server has its own key.
     """
@@ -144,10 +124,10 @@ def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Violations:
         with stack.unreadable:
             if pod.metadata.at("labels", COMPONENT_LABEL).text() == "gateway":
                 continue
-            namespace = pod.resource.at("metadata", "namespace").text()
+            namespace = pod.resource.namespace
             for field in _secret_names(pod):
                 if (namespace, field.text()) in secrets or CONSUMER_KEYS.search(field.text()):
-                    yield violation(field, "contains keys that only the gateway needs", urn=pod.resource.urn)
+                    yield violation(field, "contains keys that only the gateway needs")
 
 
 def _pods(stack: Stack, resource: Resource) -> tuple[PodTemplate, ...]:
@@ -161,7 +141,7 @@ def _credentials(stack: Stack) -> Iterator[tuple[str, str]]:
     """Namespace and name of the Secrets with the keys that Envoy Gateway accepts."""
     for policy in stack.of(SECURITY_POLICY):
         with stack.unreadable:
-            here = policy.at("metadata", "namespace").text()
+            here = policy.namespace
             for reference in policy.at("spec", "apiKeyAuth", "credentialRefs").each():
                 yield reference.at("namespace").text() or here, reference.at("name").text()
 
@@ -170,7 +150,7 @@ def _secret_names(pod: PodTemplate) -> Iterator[Field]:
     """The fields of a pod that name Secrets: in volumes, projected volumes and variables. Raises FieldError."""
     for volume in pod.at("volumes").each():
         yield volume.at("secret", "secretName")
-        yield from (source.at("secret", "name") for source in volume.at("projected", "sources").each())
+        yield from volume.select("projected", "sources", "*", "secret", "name")
     for container in pod.containers:
-        yield from (entry.at("valueFrom", "secretKeyRef", "name") for entry in container.at("env").each())
-        yield from (source.at("secretRef", "name") for source in container.at("envFrom").each())
+        yield from container.select("env", "*", "valueFrom", "secretKeyRef", "name")
+        yield from container.select("envFrom", "*", "secretRef", "name")

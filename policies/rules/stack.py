@@ -2,79 +2,16 @@
 
 from __future__ import annotations
 
-from policies.engine.fields import UnknownFieldError
+from policies.engine.fields import UnknownFieldError, maps_in
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Parameters, Severity, Violation, Violations, parameter, stack_rule
+from policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
 from policies.subjects.pods import PODS
 from policies.subjects.structure import holds_settings_of_pods
 
 # Components of the SDK that only group objects. Each object has its own provider.
 GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
 _STARTS_NODES = {"inferplan:nodes:AutoNodePool", "inferplan:cluster:AutoModeSettings"}
-
-
-@parameter("providers", 1, "Number of Kubernetes providers that the stack may use", minimum=1)
-@stack_rule(Severity.HIGH)
-def stack_disallow_several_providers(stack: Stack, parameters: Parameters) -> Violations:
-    """All Kubernetes resources use one provider.
-
-    Why: Resources of the default provider go to the cluster of the current kubectl context.
-    Remedy: pass opts=ResourceOptions(provider=...) with the same kubernetes Provider to every resource.
-    """
-    providers: dict[str, Resource] = {}
-    for each in stack:
-        if each.type.startswith("kubernetes:") and not each.type.startswith(GROUPS):
-            provider = each.provider.partition("::ID::")[0]
-            if not provider or "::default" in provider:
-                yield Violation("", "uses the default provider", each.urn)
-            # What starts the nodes of EKS Auto Mode exists before the stack's own provider, which waits for nodes.
-            if _STARTS_NODES.isdisjoint(each.components):
-                providers.setdefault(provider, each)
-    if len(providers) > parameters["providers"]:
-        last = providers[max(providers)]
-        yield Violation("", "uses a different provider than the rest of the stack", last.urn)
-
-
-@parameter("kinds", [], "Kinds that are reviewed elsewhere, for example `kubernetes:helm.sh:Release`")
-@stack_rule(Severity.HIGH)
-def stack_disallow_unseen_objects(stack: Stack, parameters: Parameters) -> Violations:
-    """Every powerful object is of a kind that the rules can check.
-
-    Why: Rules cannot block what they cannot read. A Release, a DeploymentPatch or an object of another controller could contain a
-    privileged pod.
-    Remedy: render charts with kubernetes.helm.v4.Chart, declare the whole object, use the aws provider; or list the kind under
-    parameters.stack-disallow-unseen-objects.kinds.
-    """
-    for each in stack:
-        if each.kind in parameters["kinds"]:
-            continue
-        if each.kind == "kubernetes:helm.sh:Release":
-            yield Violation("", "is a chart whose objects no rule can read", each.urn)
-        elif each.kind.startswith("kubernetes:") and each.kind.endswith("Patch"):
-            yield Violation("", "changes an object that no rule can read as a whole", each.urn)
-        elif each.kind.startswith("aws-native:"):
-            yield Violation("", "belongs to a provider that no rule checks", each.urn)
-        else:
-            with stack.unreadable:
-                if power := power_of(each):
-                    yield Violation("", f"{power}, and no rule checks it", each.urn)
-
-
 KINDS = ("aws:s3:Bucket", "aws:s3:BucketV2", "aws:efs:FileSystem", "aws:eks:Cluster", "aws:kms:Key")
-
-
-@stack_rule(Severity.HIGH, "inference", "Security Hub: deletion protection")
-def stack_require_protection(stack: Stack, _: Parameters) -> Violations:
-    """Resources that hold data are protected from deletion.
-
-    Why: A mistake in a stack file, or a destroy in the wrong shell, would delete the weights or the cluster.
-    Remedy: pass opts=ResourceOptions(protect=True) or retain_on_delete=True.
-    """
-    for each in stack.of(*KINDS):
-        if not (each.protect or each.retain_on_delete):
-            yield Violation("", "is not protected", each.urn)
-
-
 # By kind, or by the group of an API with a star for its name: what an object of that kind decides.
 _POWERS = {
     "kubernetes:apiregistration.k8s.io:APIService": "serves part of the Kubernetes API",
@@ -117,6 +54,62 @@ _POWERS = {
 }
 # A node with the label of the control plane gets the pods of the control plane, with their keys.
 _NODE, _CONTROL_PLANE = "kubernetes:core:Node", ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+_OWN_RULES = frozenset(["kubernetes:core:PersistentVolume", "kubernetes:apiextensions.k8s.io:CustomResourceDefinition"])
+
+
+@parameter("providers", 1, "Number of Kubernetes providers that the stack may use", minimum=1)
+@stack_rule(Severity.HIGH)
+def stack_disallow_several_providers(stack: Stack, parameters: Parameters) -> Violations:
+    """All Kubernetes resources use one provider.
+    Why: Resources of the default provider go to the cluster of the current kubectl context.
+    Remedy: pass opts=ResourceOptions(provider=...) with the same kubernetes Provider to every resource.
+    """
+    providers: dict[str, Resource] = {}
+    for each in stack:
+        if each.type.startswith("kubernetes:") and not each.type.startswith(GROUPS):
+            provider = each.provider.partition("::ID::")[0]
+            if not provider or "::default" in provider:
+                yield violation(each.root, "uses the default provider")
+            # What starts the nodes of EKS Auto Mode exists before the stack's own provider, which waits for nodes.
+            if _STARTS_NODES.isdisjoint(each.components):
+                providers.setdefault(provider, each)
+    if len(providers) > parameters["providers"]:
+        last = providers[max(providers)]
+        yield violation(last.root, "uses a different provider than the rest of the stack")
+
+
+@parameter("kinds", [], "Kinds that are reviewed elsewhere, for example `kubernetes:helm.sh:Release`")
+@stack_rule(Severity.HIGH)
+def stack_disallow_unseen_objects(stack: Stack, parameters: Parameters) -> Violations:
+    """Every powerful object is of a kind that the rules can check.
+    Why: Rules cannot block what they cannot read. A Release, a DeploymentPatch or an object of another controller could contain a
+    privileged pod.
+    Remedy: render charts with kubernetes.helm.v4.Chart, declare the whole object, use the aws provider; or list the kind under
+    parameters.stack-disallow-unseen-objects.kinds.
+    """
+    for each in stack:
+        if each.kind in parameters["kinds"]:
+            continue
+        if each.kind == "kubernetes:helm.sh:Release":
+            yield violation(each.root, "is a chart whose objects no rule can read")
+        elif each.kind.startswith("kubernetes:") and each.kind.endswith("Patch"):
+            yield violation(each.root, "changes an object that no rule can read as a whole")
+        elif each.kind.startswith("aws-native:"):
+            yield violation(each.root, "belongs to a provider that no rule checks")
+        else:
+            with stack.unreadable:
+                if power := power_of(each):
+                    yield violation(each.root, f"{power}, and no rule checks it")
+
+
+@stack_rule(Severity.HIGH, "inference; Security Hub: deletion protection")
+def stack_require_protection(stack: Stack, _: Parameters) -> Violations:
+    """Resources that hold data are protected from deletion.
+    Why: A mistake in a stack file, or a destroy in the wrong shell, would delete the weights or the cluster.
+    Remedy: pass opts=ResourceOptions(protect=True) or retain_on_delete=True.
+    """
+    unprotected = (each for each in stack.of(*KINDS) if not (each.protect or each.retain_on_delete))
+    yield from (violation(each.root, "is not protected") for each in unprotected)
 
 
 def power_of(resource: Resource) -> str:
@@ -139,15 +132,6 @@ def _is_checked(resource: Resource) -> bool:
     if resource.kind in PODS.kinds or resource.kind in _OWN_RULES:
         return True
     try:
-        return any(True for _ in resource.parts(PODS)) and "podSpecPatch" not in _keys(resource.inputs)
+        return bool(resource.parts(PODS)) and not any("podSpecPatch" in each for each in maps_in(resource.inputs))
     except UnknownFieldError:
         return True
-
-
-_OWN_RULES = frozenset(["kubernetes:core:PersistentVolume", "kubernetes:apiextensions.k8s.io:CustomResourceDefinition"])
-
-
-def _keys(value: object) -> set[str]:
-    if isinstance(value, dict):
-        return {str(key) for key in value} | {name for each in value.values() for name in _keys(each)}
-    return {name for each in value for name in _keys(each)} if isinstance(value, list) else set()

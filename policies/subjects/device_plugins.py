@@ -8,6 +8,7 @@ container, every rule applies.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from policies.engine.fields import Field, FieldError
@@ -55,30 +56,21 @@ _MANIFESTS: Mapping[str, _Manifest] = {
 
 def inapplicable_rules(resource: Resource) -> frozenset[str]:
     """The rules that a device plugin cannot obey; none for other resources, or if a field cannot be read."""
-    if resource.kind != _DAEMON_SET:
-        return frozenset()
-    try:
-        return _waived_rules(resource)
-    except FieldError:
-        return frozenset()
-
-
-def _waived_rules(resource: Resource) -> frozenset[str]:
-    pod = resource.at("spec", "template", "spec")
-    containers = list(pod.at("containers").each())
-    if len(containers) != 1 or any(True for key in ("initContainers", "ephemeralContainers") for _ in pod.at(key).each()):
-        return frozenset()
-    manifest = _MANIFESTS.get(image_of(containers[0].at("image")).name)
-    if manifest is None or not _has_shape(pod, containers[0], manifest):
-        return frozenset()
-    return manifest.inapplicable
+    if resource.kind == _DAEMON_SET:
+        with suppress(FieldError):
+            pod = resource.at("spec", "template", "spec")
+            containers = list(pod.at("containers").each())
+            if len(containers) == 1 and not pod.at("initContainers").has_items and not pod.at("ephemeralContainers").has_items:
+                manifest = _MANIFESTS.get(image_of(containers[0].at("image")).name)
+                if manifest is not None and _has_shape(pod, containers[0], manifest):
+                    return manifest.inapplicable
+    return frozenset()
 
 
 def _has_shape(pod: Field, container: Field, manifest: _Manifest) -> bool:
-    paths = [volume.at("hostPath", "path").text() for volume in pod.at("volumes").each()]
     command = [each.text() for each in container.at("command").each()]
     return (
-        set(paths) <= manifest.paths
+        {path.text() for path in pod.select("volumes", "*", "hostPath", "path")} <= manifest.paths
         and bool(pod.at("hostNetwork").flag()) <= manifest.host_network
         and not any(pod.at(key).flag() for key in _SHARES)
         and bool(container.at("securityContext", "privileged").flag()) <= manifest.privileged

@@ -37,7 +37,6 @@ class Part(NamedTuple):
 
 
 def parts_of(resource: Resource) -> Iterator[Part]:
-    """The pod templates of an object of KServe. Raises FieldError."""
     spec = resource.at("spec")
     if resource.kind in RUNTIMES:
         yield Part(spec, spec, partial=True)
@@ -108,7 +107,6 @@ def group_size(pod: Field) -> float:
 
 
 def labels_of(pod: Field, resource: Resource) -> dict[str, str]:
-    """The labels that KServe adds to pods. Raises FieldError."""
     name = resource.at("metadata", "name").text()
     if resource.kind != INFERENCE_SERVICE:
         return {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "llminferenceservice"}

@@ -11,18 +11,15 @@ from policies.engine.resource import Resource
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # Blocks without public addresses (IANA special-purpose registries, read 2026-11-22).
-_PRIVATE = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"),
-            *("192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3"),
-            *("::/16", "64:ff9b::/96", "100::/64", "2001:db8::/32", "fc00::/6", "fe80::/9", "ff00::/8"),
-        ),
-    )
+_PRIVATE_BLOCKS = (
+    *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"),
+    *("192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3"),
+    *("::/16", "64:ff9b::/96", "100::/64", "2001:db8::/32", "fc00::/6", "fe80::/9", "ff00::/8"),
 )
+_PRIVATE = tuple(map(ipaddress.ip_network, _PRIVATE_BLOCKS))
 # The largest block of one organization is a /8 of IPv4 and a /16 of IPv6. A larger block is open to everyone.
 _LARGEST = {4: 2**24, 6: 2**112}
+NETWORK_POLICY = "kubernetes:networking.k8s.io:NetworkPolicy"
 
 
 def network(text: str) -> Network:
@@ -37,7 +34,6 @@ def is_internet(blocks: Iterable[Network]) -> bool:
 
 
 def without(blocks: Iterable[Network], holes: Iterable[Network]) -> list[Network]:
-    """The parts of `blocks` outside `holes`."""
     left = list(blocks)
     for hole in holes:
         left = [part for block in left for part in _without(block, hole)]
@@ -56,9 +52,6 @@ def _without(block: Network, hole: Network) -> Iterator[Network]:
         yield from block.address_exclude(hole)  # pyrefly: ignore[bad-argument-type] - one version
 
 
-NETWORK_POLICY = "kubernetes:networking.k8s.io:NetworkPolicy"
-
-
 def sides_of(policy: Resource) -> set[str]:
     """`Ingress`, `Egress` or both: the traffic that a policy isolates, with the defaults of Kubernetes. Raises FieldError."""
     if types := set(policy.at("spec", "policyTypes").texts()):
@@ -69,7 +62,12 @@ def sides_of(policy: Resource) -> set[str]:
 def opens(peers: Iterable[Field]) -> bool:
     """True if a peer is every pod, or the peers together cover the internet. Raises FieldError."""
     peers = list(peers)
-    return any(map(_is_every_pod, peers)) or cover_internet(each.at("ipBlock") for each in peers if not each.at("ipBlock").absent)
+    return any(map(_is_every_pod, peers)) or cover_internet(blocks_of(peers))
+
+
+def blocks_of(peers: Iterable[Field]) -> list[Field]:
+    """The `ipBlock` of each peer that has one. Raises FieldError."""
+    return [each.at("ipBlock") for each in peers if not each.at("ipBlock").absent]
 
 
 def cover_internet(blocks: Iterable[Field]) -> bool:
@@ -82,7 +80,6 @@ def cover_internet(blocks: Iterable[Field]) -> bool:
 
 
 def block_of(field: Field) -> Network:
-    """The CIDR block in a field. Raises FieldError."""
     try:
         return network(field.text())
     except ValueError:
@@ -106,7 +103,7 @@ def isolates(policy: Resource, side: str) -> bool:
     peers_at, rules = ("from", policy.at("spec", "ingress")) if side == "Ingress" else ("to", policy.at("spec", "egress"))
     for rule in rules.each():
         peers = list(rule.at(peers_at).each())
-        if cover_internet(peer.at("ipBlock") for peer in peers if not peer.at("ipBlock").absent):
+        if cover_internet(blocks_of(peers)):
             return False
         # A rule for egress may have ports without peers, because the addresses of name servers are not known.
         if not peers and (side == "Ingress" or not rule.at("ports").has_items):

@@ -1,4 +1,4 @@
-"""Labels, selectors, taints, nodes and queues of a stack: where its pods can run."""
+"""Labels, selectors, taints, nodes, claims of devices and queues of a stack: where its pods can run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kube.names import QUEUE_LABEL, RESOURCE_VENDORS, vendor_of
-from policies.engine.fields import Field, matching
+from policies.engine.fields import Field, UnseenFieldError, matching
 from policies.engine.resource import Resource, Stack
 from policies.subjects.pods import PodTemplate
 
@@ -23,6 +23,23 @@ _UNLIMITED = dict.fromkeys(RESOURCE_VENDORS.values(), math.inf)
 # https://kubernetes.io/docs/reference/labels-annotations-taints/, read 2026-11.
 _LIFECYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_LOCAL = "kubernetes:kueue.x-k8s.io:LocalQueue"
+_CLUSTER = "kubernetes:kueue.x-k8s.io:ClusterQueue"
+_RESOURCES = "kubernetes:resource.k8s.io"
+_CLAIMS = {
+    "resourceClaimName": (f"{_RESOURCES}:ResourceClaim", ("spec",)),
+    "resourceClaimTemplateName": (f"{_RESOURCES}:ResourceClaimTemplate", ("spec", "spec")),
+}
+# Device classes of the vendors' drivers.
+_DEVICE_CLASSES = {
+    "gpu.nvidia.com": "nvidia",
+    "mig.nvidia.com": "nvidia",
+    "gaudi.intel.com": "habana",
+    "gpu.amd.com": "amd",
+    "neuron.aws.com": "aws",
+    "neuron.amazonaws.com": "aws",
+    "tpu.google.com": "google",
+}
 
 
 class Node(NamedTuple):
@@ -34,7 +51,6 @@ class Node(NamedTuple):
 
 
 def labels_at(field: Field) -> dict[str, str]:
-    """The labels at `field` as plain text. Raises FieldError."""
     return {key: each.text() for key, each in field.entries()}
 
 
@@ -78,11 +94,8 @@ def nodes_of(stack: Stack) -> Iterator[Node]:
         with stack.unreadable:
             accelerators = _eks_accelerators(stack, group)
         with stack.unreadable:
-            size = int(group.at("scalingConfig", "maxSize").number() or 0)
-        if size is None:
-            yield Node(labels, taints, {vendor: math.inf for vendor, count in accelerators.items() if count})
-        else:
-            yield from [Node(labels, taints, accelerators)] * size
+            size = group.at("scalingConfig", "maxSize").number() or 0
+        yield from _copies(Node(labels, taints, accelerators), size)
     for pool in stack.of("kubernetes:karpenter.sh:NodePool"):
         yield from _karpenter_nodes(stack, pool)
 
@@ -101,9 +114,11 @@ def _karpenter_nodes(stack: Stack, pool: Resource) -> list[Node]:
             accelerators = _accelerators_of_types(types.at("values").texts())
     with stack.unreadable:
         size = pool.at("spec", "replicas").number() or pool.at("spec", "limits", "nodes").quantity()
-    if size is None:
-        return [Node(labels, taints, dict.fromkeys(accelerators, math.inf))]
-    return [Node(labels, taints, accelerators)] * int(size)
+    return _copies(Node(labels, taints, accelerators), size)
+
+
+def _copies(node: Node, size: float | None) -> list[Node]:
+    return [node] * int(size) if size is not None else [node._replace(accelerators=dict.fromkeys(node.accelerators, math.inf))]
 
 
 def _allocatable(node: Resource) -> dict[str, float]:
@@ -115,7 +130,6 @@ def _allocatable(node: Resource) -> dict[str, float]:
 
 
 def _taint(taint: Field) -> Field:
-    """A taint of a node group with the effects of Kubernetes. Raises FieldError."""
     effect = _EKS_EFFECTS.get(taint.at("effect").text(), "")
     return Field({"key": taint.at("key").text(), "value": taint.at("value").text(), "effect": effect})
 
@@ -171,37 +185,64 @@ def tolerates(pod: PodTemplate, taint: Field) -> bool:
     return False
 
 
-def same_namespace(one: Resource, other: Resource) -> bool:
-    """True if two objects are in the same namespace. Raises FieldError."""
-    return one.at("metadata", "namespace").text() == other.at("metadata", "namespace").text()
-
-
-_LOCAL = "kubernetes:kueue.x-k8s.io:LocalQueue"
-_CLUSTER = "kubernetes:kueue.x-k8s.io:ClusterQueue"
-
-
 def queue_of(resource: Resource) -> Field:
-    """The label with the queue of an object."""
     return resource.at("metadata", "labels", QUEUE_LABEL)
 
 
 def local_queues(stack: Stack, namespace: str) -> Iterator[Resource]:
-    """The LocalQueues that the stack declares in a namespace. Raises FieldError."""
-    return matching(stack.of(_LOCAL), lambda each: each.at("metadata", "namespace").text() in ("", namespace))
+    return matching(stack.of(_LOCAL), lambda each: each.namespace in ("", namespace))
 
 
 def local_queue(stack: Stack, namespace: str, name: str) -> Resource | None:
-    """The LocalQueue of that name in a namespace, or None. Raises FieldError."""
-    return next(matching(local_queues(stack, namespace), lambda each: each.at("metadata", "name").text() == name), None)
+    return next(matching(local_queues(stack, namespace), lambda each: each.object_name == name), None)
 
 
 def cluster_queue_of(stack: Stack, local: Resource) -> Resource | None:
     """The ClusterQueue of a LocalQueue, None if the stack does not declare it. Raises FieldError."""
     name = local.at("spec", "clusterQueue").text()
-    return next(matching(stack.of(_CLUSTER), lambda each: each.at("metadata", "name").text() == name), None)
+    return next(matching(stack.of(_CLUSTER), lambda each: each.object_name == name), None)
 
 
 def covered(queue: Resource) -> Iterator[str]:
     """The names of the resources for which a ClusterQueue has quota. Raises FieldError."""
     for group in queue.at("spec", "resourceGroups").each():
         yield from group.at("coveredResources").texts()
+
+
+def demand_of(stack: Stack, pod: PodTemplate) -> dict[str, float]:
+    """The number of accelerators that a pod requests, by vendor, with its claims, but without CEL expressions and ResourceSlices.
+
+    Raises FieldError, and UnseenFieldError for a claim of an unknown size: the stack does not declare it, or it claims all devices.
+    """
+    total = dict(pod.demand)
+    for reference in pod.at("resourceClaims").each():
+        for key, (kind, path) in _CLAIMS.items():
+            name = reference.at(key)
+            if not name.text():
+                continue
+            claim = next(stack.named(name.text(), pod.resource, kind), None)
+            if claim is None:
+                raise UnseenFieldError(name, "names a claim that the stack does not declare")
+            for request in claim.at(*path, "devices", "requests").each():
+                vendor, count = _demand_of_request(request)
+                if vendor:
+                    total[vendor] = total.get(vendor, 0) + count
+    return total
+
+
+def _demand_of_request(request: Field) -> tuple[str, float]:
+    """The vendor and number of one request. Since resource.k8s.io/v1beta2 they are in `exactly`. Raises FieldError."""
+    if not request.at("firstAvailable").absent:
+        raise UnseenFieldError(request.at("firstAvailable"), "leaves the choice of devices to the scheduler")
+    exactly = request if request.at("exactly").absent else request.at("exactly")
+    if exactly.at("allocationMode").text() == "All":
+        raise UnseenFieldError(exactly.at("allocationMode"), "claims all devices of a node")
+    name = exactly.at("deviceClassName")
+    # A compute domain is a network between accelerators.
+    if name.text().startswith("compute-domain-") and name.text().endswith(".nvidia.com"):
+        return "", 0
+    for ending, vendor in _DEVICE_CLASSES.items():
+        if f".{name.text()}".endswith(f".{ending}"):
+            count = exactly.at("count").number()
+            return vendor, 1 if count is None else count
+    raise UnseenFieldError(name, "is a device class that no rule knows")

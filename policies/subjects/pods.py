@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from kube.names import vendor_of
 from kube.pod_templates import PATHS, RAY_CLUSTERS, RUN_TO_END
@@ -23,6 +25,8 @@ _REPLICATED = {
     "kubernetes:core:ReplicationController",
     *kserve.KINDS,
 }
+_KINDS = frozenset([*PATHS, *kserve.KINDS])
+_CONTAINS_PODS = Subject("contains pods", frozenset(), lambda resource: (True,) if structure.holds_pods(resource.inputs) else ())
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ class Container:
             keys = ("computeResources", *keys[1:])
         return self.field.at(*keys)
 
+    def select(self, *keys: str) -> Iterator[Field]:
+        return self.field.select(*keys)
+
     @cached_property
     def arguments(self) -> tuple[Word, ...]:
         """The words of the command, its arguments and a shell script in them. Raises FieldError."""
@@ -51,7 +58,6 @@ class Container:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The texts of `arguments`. Raises FieldError."""
         return tuple(each.text for each in self.arguments)
 
     def option(self, *names: str) -> str | None:
@@ -80,8 +86,11 @@ class Container:
         return any(True for _ in self.accelerators()) or self.at("resources", "claims").has_items
 
     def environment(self) -> dict[str, Field]:
-        """The entries of `env` by name. Raises UnknownFieldError."""
         return {each.at("name").text(): each for each in self.at("env").each()}
+
+    def variables(self, names: str) -> list[Field]:
+        """The entries of `env` whose name matches the pattern `names`. Raises UnknownFieldError."""
+        return [entry for name, entry in self.environment().items() if re.fullmatch(names, name)]
 
 
 @dataclass(frozen=True)
@@ -96,8 +105,10 @@ class PodTemplate:
     partial: bool = False
 
     def at(self, *keys: str) -> Field:
-        """The field below the pod's spec."""
         return self.spec.at(*keys)
+
+    def select(self, *keys: str) -> Iterator[Field]:
+        return self.spec.select(*keys)
 
     @property
     def inherits(self) -> bool:
@@ -113,7 +124,6 @@ class PodTemplate:
 
     @property
     def running(self) -> tuple[Container, ...]:
-        """The main containers and sidecars."""
         return tuple(each for each in self.containers if not (each.init or each.ephemeral))
 
     @property
@@ -141,7 +151,6 @@ class PodTemplate:
 
     @property
     def runs_to_end(self) -> bool:
-        """True if the pod is a batch job."""
         return self.resource.kind in RUN_TO_END
 
     @cached_property
@@ -173,42 +182,22 @@ def _templates(resource: Resource) -> Iterator[PodTemplate]:
         for metadata, spec, loose in structure.pods_at(resource.root):
             yield PodTemplate(resource, metadata, spec, loose, partial=bool(loose))
     for path in PATHS.get(resource.kind, ()):
-        for template in _fields_at(resource.root, path):
+        for template in resource.select(*path):
             if not template.absent:
                 yield PodTemplate(resource, template.at("metadata"), template.at("spec"))
 
 
-def _fields_at(field: Field, path: tuple[str, ...]) -> Iterator[Field]:
-    """The fields at `path` below `field`; `*` is each item of a list. Raises FieldError."""
-    if "*" not in path:
-        yield field.at(*path)
-        return
-    star = path.index("*")
-    for item in field.at(*path[:star]).each():
-        yield from _fields_at(item, path[star + 1 :])
-
-
 def _is_unknown_kind_with_pods(resource: Resource) -> bool:
-    """True if a Kubernetes object of an unknown kind contains pods."""
     return resource.kind.startswith("kubernetes:") and bool(resource.parts(_CONTAINS_PODS))
 
 
-_KINDS = frozenset([*PATHS, *kserve.KINDS])
-_CONTAINS_PODS = Subject("contains pods", frozenset(), lambda resource: (True,) if structure.holds_pods(resource.inputs) else ())
-PODS = Subject("pods", _KINDS, _templates, inapplicable_rules, _is_unknown_kind_with_pods)
-CONTAINERS = Subject(
-    "containers",
-    _KINDS,
-    lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers),
-    inapplicable_rules,
-    _is_unknown_kind_with_pods,
-)
+def pod_subject(name: str, parts: Callable[[Resource], Iterable[Any]], *also: str) -> Subject:
+    """Parts of the pods of a resource, and resources of the kinds `also`."""
+    return Subject(name, _KINDS | set(also), parts, inapplicable_rules, _is_unknown_kind_with_pods)
+
+
+PODS = pod_subject("pods", _templates)
+CONTAINERS = pod_subject("containers", lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers))
 """All containers. Each is checked alone, so an unknown in one does not hide a violation in another."""
-IMAGES = Subject(
-    "images",
-    _KINDS,
-    lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()),
-    inapplicable_rules,
-    _is_unknown_kind_with_pods,
-)
+IMAGES = pod_subject("images", lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()))
 """The fields with images."""

@@ -7,7 +7,15 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from images.mirror import full_name
 from policies.engine.fields import Field
+
+_SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh"])
+_TAKES_SCRIPT = re.compile(r"-[A-Za-z]*c")
+_REFERENCE = re.compile(r"(?<!\$)\$\(([A-Za-z_][\w.-]*)\)")
+_SHELL_REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
+_ENDS = ";&|\n"
 
 
 class Image(NamedTuple):
@@ -19,22 +27,14 @@ class Image(NamedTuple):
 
     @property
     def base(self) -> str:
-        """The last part of the name."""
         return self.name.rpartition("/")[2]
 
 
 def image_of(field: Field) -> Image:
-    """The image that a field names. Raises FieldError."""
     rest, _, digest = field.text().partition("@")
     head, slash, last = rest.rpartition("/")
     last, _, tag = last.partition(":")
-    name = f"{head}{slash}{last}"
-    first = name.partition("/")[0]
-    if "/" not in name:
-        name = f"docker.io/library/{name}"
-    elif "." not in first and ":" not in first and first != "localhost":
-        name = f"docker.io/{name}"
-    return Image(name, tag, digest)
+    return Image(full_name(f"{head}{slash}{last}"), tag, digest)
 
 
 def at_least(version: str, floor: str) -> bool:
@@ -45,14 +45,6 @@ def at_least(version: str, floor: str) -> bool:
         return False
 
 
-_SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh"])
-_TAKES_SCRIPT = re.compile(r"-[A-Za-z]*c")
-_REFERENCE = re.compile(r"(?<!\$)\$\(([A-Za-z_][\w.-]*)\)")
-_SHELL_REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
-_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
-_ENDS = ";&|\n"
-
-
 class Word(NamedTuple):
     """One word and its field. All words of a shell script have the same field."""
 
@@ -61,7 +53,6 @@ class Word(NamedTuple):
 
     @property
     def ends_command(self) -> bool:
-        """True if this word ends a command in a script."""
         return bool(self.text) and not self.text.strip(_ENDS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from policies.engine.fields import UNKNOWN, Field
+from policies.engine.fields import UNKNOWN, Field, maps_in
 
 _LISTS = ("containers", "initContainers", "ephemeralContainers")
 # Keys of Argo Workflows, Tekton and Knative Eventing with one container, or a list of containers.
@@ -16,70 +16,44 @@ _TELLTALE = ("securityContext", "podSecurityContext", "hostPath", "hostNetwork",
 
 def holds_pods(inputs: Any) -> bool:
     """True if `inputs` contains containers, or an unknown value in place of them."""
-    waiting = [inputs]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, dict):
-            if any(_is_list(here.get(name)) for name in _LISTS) or any(_is_loose(here.get(name)) for name in _LOOSE):
-                return True
-            waiting += here.values()
-        elif isinstance(here, list):
-            waiting += here
-    return False
+    return any(_has_lists(each) or any(_is_loose(each.get(name)) for name in _LOOSE) for each in maps_in(inputs))
 
 
 def holds_settings_of_pods(inputs: Any) -> bool:
     """True if `inputs` contains security settings of a pod. In a schema, such fields are maps with a `type`, which do not count."""
-    waiting = [inputs]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, dict):
-            if any(name in here and not (isinstance(here[name], dict) and "type" in here[name]) for name in _TELLTALE):
-                return True
-            waiting += here.values()
-        elif isinstance(here, list):
-            waiting += here
-    return False
+    settings = (each[name] for each in maps_in(inputs) for name in _TELLTALE if name in each)
+    return any(not (isinstance(each, dict) and "type" in each) for each in settings)
 
 
 def pods_at(top: Field) -> Iterator[tuple[Field, Field, tuple[Field, ...]]]:
     """The metadata, spec and loose containers of each pod below `top`. Raises FieldError."""
     spec = top.at("spec")
-    owner = (
-        spec.at("workflowSpec") if not spec.at("workflowSpec").absent else spec.at("taskSpec") if not spec.at("taskSpec").absent else spec
-    )
-    loose = tuple(each for map_ in _below(top) for each in _loose(map_))
+    owner = next((each for each in map(spec.at, ("workflowSpec", "taskSpec")) if not each.absent), spec)
+    maps = tuple(_maps_below(top))
+    loose = tuple(each for map_ in maps for name in _LOOSE if _is_loose(map_.value.get(name)) for each in map_.at(name).items())
     if loose:
         yield owner.at("podMetadata"), owner, loose
-    for map_ in _below(top):
-        if any(_is_list(_raw(map_, name)) for name in _LISTS):
+    for map_ in maps:
+        if _has_lists(map_.value):
             yield map_.above.at("metadata") if map_.keys else map_, map_, ()
 
 
-def _below(field: Field) -> Iterator[Field]:
+def _maps_below(field: Field) -> Iterator[Field]:
     """All maps at and below `field`, without unknown parts."""
     waiting = [field]
     while waiting:
         here = waiting.pop()
         if here.unknown:
             continue
-        value = here.value
-        if isinstance(value, dict):
+        if isinstance(here.value, dict):
             yield here
             waiting += (each for _name, each in here.entries())
-        elif isinstance(value, list):
+        elif isinstance(here.value, list):
             waiting += here.each()
 
 
-def _loose(map_: Field) -> Iterator[Field]:
-    for name in _LOOSE:
-        if _is_loose(_raw(map_, name)):
-            yield from map_.at(name).items()
-
-
-def _raw(field: Field, name: str) -> Any:
-    value = field.value
-    return value.get(name) if isinstance(value, dict) else None
+def _has_lists(map_: dict[str, Any]) -> bool:
+    return any(_is_list(map_.get(name)) for name in _LISTS)
 
 
 def _is_list(value: Any) -> bool:

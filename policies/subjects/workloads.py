@@ -12,7 +12,7 @@ from kube.quantity import amount
 from policies.engine.fields import Field, MalformedFieldError, matching
 from policies.engine.resource import Resource, Stack, Subject
 from policies.subjects import kserve
-from policies.subjects.placement import matches_labels, same_namespace
+from policies.subjects.placement import labels_at, matches_labels
 from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.serving import engine_containers
 
@@ -21,16 +21,7 @@ _RAY = ("kubernetes:ray.io:RayCluster", RAY_SERVICE)
 GROUPS = (LEADER_WORKER_SET, *_RAY, *kserve.SERVICES)
 """Kinds of serving operators that make pods of several templates."""
 WORKLOADS = Subject("workload", frozenset(_KINDS), lambda resource: (resource,))
-
-
-def templates_of(workload: Resource) -> tuple[PodTemplate, ...]:
-    """The pod templates of a workload."""
-    return workload.parts(PODS)
-
-
-def replicas_of(workload: Resource) -> float | None:
-    """The number of replicas, None if an autoscaler or the default of Kubernetes, one, decides it."""
-    return workload.at("spec", "replicas").number()
+SCALERS: Final = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject")
 
 
 def copies_of(pod: PodTemplate, *, least: bool = False) -> float:
@@ -47,7 +38,7 @@ def copies_of(pod: PodTemplate, *, least: bool = False) -> float:
         return kserve.copies(pod.spec, least=least)
     if resource.kind in _RAY:
         return _ray_copies(pod, least=least)
-    return replicas_of(resource) or 1
+    return resource.at("spec", "replicas").number() or 1
 
 
 def _ray_copies(pod: PodTemplate, *, least: bool) -> float:
@@ -62,7 +53,6 @@ def _ray_copies(pod: PodTemplate, *, least: bool) -> float:
 
 
 def count_of(pod: PodTemplate) -> Field:
-    """The field with the number of pods of a template."""
     if pod.resource.kind in kserve.SERVICES:
         owner = kserve.owner_of(pod.spec)
         return owner.at("minReplicas" if pod.resource.kind == kserve.INFERENCE_SERVICE else "replicas")
@@ -71,11 +61,11 @@ def count_of(pod: PodTemplate) -> Field:
 
 def labels_of(pod: PodTemplate) -> dict[str, str]:
     """The labels of the pods of a template, including those that an operator adds. Raises FieldError."""
-    labels = {key: each.text() for key, each in pod.metadata.at("labels").entries()}
+    labels = labels_at(pod.metadata.at("labels"))
     if pod.resource.kind in kserve.SERVICES:
         return kserve.labels_of(pod.spec, pod.resource) | labels
     if pod.resource.kind == LEADER_WORKER_SET:
-        labels["leaderworkerset.sigs.k8s.io/name"] = pod.resource.at("metadata", "name").text()
+        labels["leaderworkerset.sigs.k8s.io/name"] = pod.resource.object_name
     if pod.resource.kind in _RAY:
         labels |= {"ray.io/is-ray-node": "yes", "ray.io/node-type": "head" if _ray_group(pod) is None else "worker"}
     return labels
@@ -134,11 +124,7 @@ def share(field: Field, replicas: int, *, up: bool) -> int:
     return math.ceil(exact) if up else math.floor(exact)
 
 
-SCALERS: Final = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject")
-
-
 def workloads_of(stack: Stack) -> Iterator[Resource]:
-    """Deployments and StatefulSets."""
     yield from stack.of(*sorted(WORKLOADS.kinds))
 
 
@@ -149,11 +135,10 @@ def serving_workloads(stack: Stack) -> Iterator[Resource]:
 
 
 def scaled_by(scaler: Resource, workload: Resource) -> bool:
-    """True if an autoscaler owns the replicas of a workload. Raises FieldError."""
     target = scaler.at("spec", "scaleTargetRef")
-    if not same_namespace(scaler, workload) or (target.at("kind").text() or "Deployment") != workload.short_kind:
+    if scaler.namespace != workload.namespace or (target.at("kind").text() or "Deployment") != workload.short_kind:
         return False
-    return target.at("name").text() == workload.at("metadata", "name").text()
+    return target.at("name").text() == workload.object_name
 
 
 def least_replicas(stack: Stack, workload: Resource) -> float:
@@ -171,7 +156,7 @@ def most_copies(stack: Stack, pod: PodTemplate) -> float:
 
 
 def _declared_replicas(workload: Resource) -> float:
-    declared = replicas_of(workload)
+    declared = workload.at("spec", "replicas").number()
     return 1 if declared is None else declared
 
 
@@ -186,7 +171,6 @@ def _ranges(stack: Stack, workload: Resource) -> Iterator[tuple[float, float]]:
 
 
 def least_pods(stack: Stack, pod: PodTemplate) -> float:
-    """The smallest number of pods of a template. Raises FieldError."""
     return copies_of(pod, least=True) if pod.resource.kind in GROUPS else least_replicas(stack, pod.resource)
 
 
@@ -194,28 +178,24 @@ def pods_of(stack: Stack) -> Iterator[PodTemplate]:
     """The pod templates of all workloads, including those of serving operators. It records what it cannot read."""
     for workload in serving_workloads(stack):
         with stack.unreadable:
-            yield from templates_of(workload)
+            yield from workload.parts(PODS)
 
 
-def engines_of(stack: Stack) -> Iterator[tuple[Resource, PodTemplate]]:
-    """The workloads whose pods request accelerators or run vLLM, with those pods. It records what it cannot read."""
+def engines_of(stack: Stack) -> Iterator[PodTemplate]:
+    """The pods of workloads that request accelerators or run vLLM. It records what it cannot read."""
     for pod in pods_of(stack):
         with stack.unreadable:
             if engine_containers(pod) or pod.demand or pod.at("resourceClaims").has_items:
-                yield pod.resource, pod
+                yield pod
 
 
-def selecting(stack: Stack, kind: str, workload: Resource, pod: PodTemplate, *path: str) -> Iterator[Resource]:
-    """The resources of `kind` in the workload's namespace whose label selector at `path` matches the pod. Raises FieldError."""
+def selecting(stack: Stack, kind: str, pod: PodTemplate, *path: str) -> Iterator[Resource]:
+    """The resources of `kind` in the pod's namespace whose label selector at `path` matches the pod. Raises FieldError."""
     labels = labels_of(pod)
-    return matching(stack.of(kind), lambda each: same_namespace(each, workload) and matches_labels(each.at(*path), labels))
+    return matching(stack.of(kind), lambda each: each.namespace == pod.resource.namespace and matches_labels(each.at(*path), labels))
 
 
-def claims_of(pod: PodTemplate, *, writing: bool) -> set[str]:
-    """The PersistentVolumeClaims of a pod; with `writing`, only those that it can write to. Raises FieldError."""
-    claims = set()
-    for volume in pod.at("volumes").each():
-        claim = volume.at("persistentVolumeClaim")
-        if claim.at("claimName").text() and not (writing and claim.at("readOnly").flag()):
-            claims.add(claim.at("claimName").text())
-    return claims
+def claims_of(pod: PodTemplate, *, writing: bool) -> set[tuple[str, str]]:
+    """Namespace and name of a pod's PersistentVolumeClaims; with `writing`, only those that it can write to. Raises FieldError."""
+    claims = [claim for claim in pod.select("volumes", "*", "persistentVolumeClaim") if claim.at("claimName").text()]
+    return {(pod.resource.namespace, each.at("claimName").text()) for each in claims if not (writing and each.at("readOnly").flag())}

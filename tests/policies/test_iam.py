@@ -10,7 +10,7 @@ import pytest
 
 from policies.iam import strangers
 from policies.iam.arns import action_like, arn_like, names_every_resource, overlaps
-from policies.iam.conditions import Condition, parse_operator
+from policies.iam.conditions import parse_condition
 from policies.subjects.networks import is_internet, network
 
 MISSING = None
@@ -77,7 +77,7 @@ OPERATORS = (
 
 @pytest.mark.parametrize(("operator", "expected", "value", "holds"), OPERATORS)
 def test_a_condition_holds_as_iam_says(operator, expected, value, holds):
-    assert parse_operator(operator).holds(expected, value) is holds
+    assert parse_condition(operator, "key", expected).holds(value) is holds
 
 
 ROLE = "arn:aws:iam::123456789012:role/team/loader"
@@ -162,7 +162,7 @@ def test_patterns_of_actions_meet_where_an_action_is_in_both(one, two, meet):
 
 def conditions(block):
     return [
-        Condition(parse_operator(operator), key.lower(), tuple(values if isinstance(values, list) else [values]))
+        parse_condition(operator, key, values if isinstance(values, list) else [values])
         for operator, tests in block.items()
         for key, values in tests.items()
     ]

@@ -40,7 +40,7 @@ def direct(recording) -> set[tuple[bool, str, str]]:
 
 def _names_resource(outcome) -> bool:
     """Resources' own diagnostics come back without a URN: the engine knows which resource it asked about."""
-    return outcome.state == "not evaluated" or not hasattr(outcome.rule, "subject")
+    return outcome.state == "not evaluated" or outcome.rule.subject is None
 
 
 def _prefix(outcome) -> str:

@@ -13,13 +13,13 @@ from policies.engine.fields import UNKNOWN as UNREADABLE
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack
 from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Level, StackRule
+from policies.engine.rule import Level
 from policies.engine.settings import Exemption
 from rehearsal.engine.wire.values import UNKNOWN
 from tests.policies.cases import UNJUDGED, Row, base, edited, label, recording_of
 from tests.policies.test_rules import ROWS, only
 
-STACK_ROWS = [row for row in ROWS if isinstance(all_rules()[row.rule], StackRule) and row.unknown == UNJUDGED]
+STACK_ROWS = [row for row in ROWS if all_rules()[row.rule].subject is None and row.unknown == UNJUDGED]
 # A twin in another namespace that nothing there could be judged by: it guards nobody, scales nobody, is nobody's parent.
 WITHOUT_SUBJECTS = {
     ("stack-require-startup-budget-for-model", "VllmService/chat"),
