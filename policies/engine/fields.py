@@ -178,6 +178,10 @@ class Field:
             raise MalformedFieldError(self, "a number")
         return float(value)
 
+    def number_or(self, default: float) -> float:
+        number = self.number()
+        return default if number is None else number
+
     def quantity(self) -> float | None:
         """A Kubernetes quantity as a number, None where absent."""
         if self.absent:

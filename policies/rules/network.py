@@ -19,7 +19,7 @@ from policies.subjects.networks import (
     sides_of,
 )
 from policies.subjects.placement import labels_at
-from policies.subjects.workloads import engines_of, selecting, serving_workloads
+from policies.subjects.workloads import SERVING_WORKLOADS, engines_of, selecting
 
 METADATA = (network("169.254.169.254/32"), network("fd00:ec2::254/128"))
 PORT = 80
@@ -76,8 +76,7 @@ def network_disallow_node_port(service: Resource, _: Parameters) -> Violations:
         yield violation(service.at("spec", "externalName"), "points to a host outside the cluster")
     elif not service.at("spec", "selector").value:
         yield violation(service.at("spec", "selector"), "is not set, so anyone who can write its endpoints can redirect its clients")
-    if service.at("spec", "externalIPs").has_items:
-        yield violation(service.at("spec", "externalIPs"), "claims addresses outside the cluster")
+    yield from violations(service.at("spec", "externalIPs"), lambda field: field.has_items, "claims addresses outside the cluster")
 
 
 def _is_gateway_load_balancer(service: Resource) -> bool:
@@ -162,7 +161,7 @@ def stack_require_default_deny(stack: Stack, _: Parameters) -> Violations:
     Remedy: add a NetworkPolicy with an empty podSelector, policyTypes Ingress and Egress, and no rule that allows all traffic.
     """
     namespaces: set[str] = set()
-    for workload in serving_workloads(stack):
+    for workload in stack.of(*SERVING_WORKLOADS):
         with stack.unreadable:
             namespace = workload.at("metadata", "namespace")
             if namespace.text() not in namespaces:

@@ -23,7 +23,7 @@ from policies.engine.rule import (
 )
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate, pod_subject
 from policies.subjects.programs import image_of
-from policies.subjects.workloads import least_replicas, workloads_of
+from policies.subjects.workloads import WORKLOADS, least_replicas
 
 LABELLED = objects(
     *("kubernetes:core:Namespace", "kubernetes:core:Service", "kubernetes:core:ConfigMap", "kubernetes:core:Secret"),
@@ -160,7 +160,7 @@ def pod_require_spread(stack: Stack, _: Parameters) -> Violations:
     Remedy: set topologySpreadConstraints or podAntiAffinity on workloads with two or more replicas, including the minimum of their
     autoscaler.
     """
-    for workload in workloads_of(stack):
+    for workload in stack.of(*WORKLOADS):
         with stack.unreadable:
             for pod in workload.parts(PODS):
                 spread = pod.at("topologySpreadConstraints").has_items or pod.at("affinity", "podAntiAffinity").value

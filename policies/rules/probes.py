@@ -30,9 +30,9 @@ def pod_require_drain_time(pod: PodTemplate, parameters: Parameters) -> Violatio
     Remedy: set terminationGracePeriodSeconds to the preStop sleep plus the server's drain time plus 5 seconds.
     """
     for container in pod.servers:
-        needed = drain_of(container)
-        if needed and not pod.partial and grace_of(pod) < needed + parameters["marginSeconds"]:
-            yield violation(pod.at("terminationGracePeriodSeconds"), "is shorter than the containers' preStop and drain time")
+        needed, grace = drain_of(container), pod.at("terminationGracePeriodSeconds")
+        if needed and not pod.partial and grace.number_or(_GRACE) < needed + parameters["marginSeconds"]:
+            yield violation(grace, "is shorter than the containers' preStop and drain time")
 
 
 @resource_rule(PODS, Severity.MEDIUM, "inference; CKV_K8S_8")
@@ -109,11 +109,6 @@ def budget_of(probe: Field) -> float:
     period = probe.at("periodSeconds").number() or _PERIOD
     failures = probe.at("failureThreshold").number() or _FAILURES
     return (probe.at("initialDelaySeconds").number() or 0) + period * failures
-
-
-def grace_of(pod: PodTemplate) -> float:
-    seconds = pod.at("terminationGracePeriodSeconds").number()
-    return _GRACE if seconds is None else seconds
 
 
 def drain_of(container: Container) -> float:

@@ -11,6 +11,8 @@ from policies.subjects.placement import matches_labels
 from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.workloads import (
     SCALERS,
+    SERVING_WORKLOADS,
+    WORKLOADS,
     claims_of,
     count_of,
     engines_of,
@@ -18,9 +20,7 @@ from policies.subjects.workloads import (
     least_pods,
     pods_of,
     selecting,
-    serving_workloads,
     share,
-    workloads_of,
 )
 
 BUDGET = "kubernetes:policy:PodDisruptionBudget"
@@ -56,7 +56,7 @@ def stack_disallow_budget_of_all_replicas(stack: Stack, _: Parameters) -> Violat
 
 def _selected_pods(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
     """The pods that a budget selects. Raises FieldError if a workload cannot be read, because the budget may select it."""
-    for workload in serving_workloads(stack):
+    for workload in stack.of(*SERVING_WORKLOADS):
         if workload.namespace == budget.namespace:
             yield from (each for each in workload.parts(PODS) if matches_labels(budget.at("spec", "selector"), labels_of(each)))
 
@@ -77,7 +77,7 @@ def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Violat
             if identity in scaled:
                 yield violation(target.at("name"), "is scaled by another autoscaler of the stack too")
             scaled.add(identity)
-    for workload in (*workloads_of(stack), *stack.of(LEADER_WORKER_SET)):
+    for workload in stack.of(*WORKLOADS, LEADER_WORKER_SET):
         with stack.unreadable:
             name = (workload.namespace, workload.short_kind, workload.object_name)
             if name in scaled and "spec.replicas" not in workload.ignore_changes and not workload.at("spec", "replicas").absent:

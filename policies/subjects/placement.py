@@ -243,6 +243,5 @@ def _demand_of_request(request: Field) -> tuple[str, float]:
         return "", 0
     for ending, vendor in _DEVICE_CLASSES.items():
         if f".{name.text()}".endswith(f".{ending}"):
-            count = exactly.at("count").number()
-            return vendor, 1 if count is None else count
+            return vendor, exactly.at("count").number_or(1)
     raise UnseenFieldError(name, "is a device class that no rule knows")

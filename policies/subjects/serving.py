@@ -16,7 +16,11 @@ _SWITCHES = re.compile(r"--(enable|disable|no|use|skip|return|trust|enforce|calc
 
 def is_vllm(container: Container) -> bool:
     """True if the command names vLLM, or the image is one of vLLM and the container does not only pull it."""
-    return _names_vllm(container) or (bool(_IMAGE.match(image_of(container.at("image")).base)) and not _only_pulls(container))
+    if _names_vllm(container) or not _IMAGE.match(image_of(container.at("image")).base):
+        return _names_vllm(container)
+    # A container without accelerators that runs another command only pulls the image.
+    command = [each.text() for each in container.at("command").each()]
+    return not command or any("vllm" in word for word in container.words) or container.accelerated
 
 
 def starts_vllm(container: Container) -> bool:
@@ -26,12 +30,6 @@ def starts_vllm(container: Container) -> bool:
 
 def _names_vllm(container: Container) -> bool:
     return any(word.rpartition("/")[2] == "vllm" or word.startswith("vllm.") for word in container.words)
-
-
-def _only_pulls(container: Container) -> bool:
-    """True if a container without accelerators runs another command than vLLM."""
-    command = [each.text() for each in container.at("command").each()]
-    return bool(command) and not any("vllm" in word for word in container.words) and not container.accelerated
 
 
 def engine_containers(pod: PodTemplate) -> tuple[Container, ...]:

@@ -10,17 +10,17 @@ from kube.field_owners import SCALER_BOUNDS
 from kube.pod_templates import LEADER_WORKER_SET, RAY_SERVICE
 from kube.quantity import amount
 from policies.engine.fields import Field, MalformedFieldError, matching
-from policies.engine.resource import Resource, Stack, Subject
+from policies.engine.resource import Resource, Stack
 from policies.subjects import kserve
 from policies.subjects.placement import labels_at, matches_labels
 from policies.subjects.pods import PODS, PodTemplate
 from policies.subjects.serving import engine_containers
 
-_KINDS = ("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet")
+WORKLOADS = ("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet")
 _RAY = ("kubernetes:ray.io:RayCluster", RAY_SERVICE)
 GROUPS = (LEADER_WORKER_SET, *_RAY, *kserve.SERVICES)
 """Kinds of serving operators that make pods of several templates."""
-WORKLOADS = Subject("workload", frozenset(_KINDS), lambda resource: (resource,))
+SERVING_WORKLOADS = (*WORKLOADS, *GROUPS)
 SCALERS: Final = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject")
 
 
@@ -47,7 +47,7 @@ def _ray_copies(pod: PodTemplate, *, least: bool) -> float:
         return 1
     replicas, most = group.at("replicas").number() or 0, group.at("maxReplicas").number() or 0
     hosts = group.at("numOfHosts").number() or 1
-    if not _ray_cluster(pod.resource).at("enableInTreeAutoscaling").flag():
+    if not group.above.above.at("enableInTreeAutoscaling").flag():
         return hosts * replicas
     return hosts * ((group.at("minReplicas").number() or 0) if least else max(replicas, most))
 
@@ -71,16 +71,10 @@ def labels_of(pod: PodTemplate) -> dict[str, str]:
     return labels
 
 
-def _ray_cluster(resource: Resource) -> Field:
-    return resource.at("spec", "rayClusterConfig") if resource.kind == RAY_SERVICE else resource.at("spec")
-
-
 def _ray_group(pod: PodTemplate) -> Field | None:
     """The worker group of a template, None for the head."""
-    *_, group, position, _template, _spec = (None, None, *pod.spec.keys)
-    if group != "workerGroupSpecs":
-        return None
-    return next(each for each in _ray_cluster(pod.resource).at("workerGroupSpecs").each() if each.keys[-1] == position)
+    group = pod.spec.above.above
+    return group if group.above.keys[-1:] == ("workerGroupSpecs",) else None
 
 
 def group_size_of(pod: PodTemplate) -> float:
@@ -107,9 +101,8 @@ def rollout_of(pod: PodTemplate) -> tuple[int, int]:
     replicas = int(copies_of(pod) or 1)
     if strategy.at("type").text() == "Recreate":
         return 0, replicas
-    surge = share(strategy.at("rollingUpdate", "maxSurge"), replicas, up=True)
-    unavailable = share(strategy.at("rollingUpdate", "maxUnavailable"), replicas, up=False)
-    return surge, unavailable
+    update = strategy.at("rollingUpdate")
+    return share(update.at("maxSurge"), replicas, up=True), share(update.at("maxUnavailable"), replicas, up=False)
 
 
 def share(field: Field, replicas: int, *, up: bool) -> int:
@@ -124,16 +117,6 @@ def share(field: Field, replicas: int, *, up: bool) -> int:
     return math.ceil(exact) if up else math.floor(exact)
 
 
-def workloads_of(stack: Stack) -> Iterator[Resource]:
-    yield from stack.of(*sorted(WORKLOADS.kinds))
-
-
-def serving_workloads(stack: Stack) -> Iterator[Resource]:
-    """Deployments, StatefulSets and the workloads of serving operators."""
-    yield from workloads_of(stack)
-    yield from stack.of(*GROUPS)
-
-
 def scaled_by(scaler: Resource, workload: Resource) -> bool:
     target = scaler.at("spec", "scaleTargetRef")
     if scaler.namespace != workload.namespace or (target.at("kind").text() or "Deployment") != workload.short_kind:
@@ -143,31 +126,23 @@ def scaled_by(scaler: Resource, workload: Resource) -> bool:
 
 def least_replicas(stack: Stack, workload: Resource) -> float:
     """The smallest number of replicas: the largest minimum of its autoscalers, without one the declared number. Raises FieldError."""
-    return max((least for least, _ in _ranges(stack, workload)), default=_declared_replicas(workload))
+    return max((least for least, _ in _ranges(stack, workload)), default=workload.at("spec", "replicas").number_or(1))
 
 
 def most_copies(stack: Stack, pod: PodTemplate) -> float:
     """The largest number of pods of a template: the declared one or the maximum of the autoscaler. Raises FieldError."""
     declared = copies_of(pod)
-    if pod.resource.kind not in (*_KINDS, LEADER_WORKER_SET):
+    if pod.resource.kind not in (*WORKLOADS, LEADER_WORKER_SET):
         return declared
     most = max((most for _, most in _ranges(stack, pod.resource)), default=None)
-    return declared if most is None else declared / (_declared_replicas(pod.resource) or 1) * most
-
-
-def _declared_replicas(workload: Resource) -> float:
-    declared = workload.at("spec", "replicas").number()
-    return 1 if declared is None else declared
+    return declared if most is None else declared / (pod.resource.at("spec", "replicas").number() or 1) * most
 
 
 def _ranges(stack: Stack, workload: Resource) -> Iterator[tuple[float, float]]:
     """The least and the most replicas by each autoscaler of a workload, with the defaults of its kind. Raises FieldError."""
     for scaler in matching(stack.of(*SCALERS), lambda each: scaled_by(each, workload)):
-        bounds = []
-        for field, default in SCALER_BOUNDS[scaler.short_kind]:
-            number = scaler.at("spec", field).number()
-            bounds.append(default if number is None else number)
-        yield bounds[0], bounds[1]
+        least, most = (scaler.at("spec", field).number_or(default) for field, default in SCALER_BOUNDS[scaler.short_kind])
+        yield least, most
 
 
 def least_pods(stack: Stack, pod: PodTemplate) -> float:
@@ -176,7 +151,7 @@ def least_pods(stack: Stack, pod: PodTemplate) -> float:
 
 def pods_of(stack: Stack) -> Iterator[PodTemplate]:
     """The pod templates of all workloads, including those of serving operators. It records what it cannot read."""
-    for workload in serving_workloads(stack):
+    for workload in stack.of(*SERVING_WORKLOADS):
         with stack.unreadable:
             yield from workload.parts(PODS)
 
