@@ -110,7 +110,7 @@ def image_pulls_of(
     """Declare the pulls of models' images onto the nodes of the pools with `prePullImages`, by pool."""
     pulls: dict[str, ImagePull] = {}
     for name in (name for name, pool in spec.node_pools.items() if pool.pre_pull_images):
-        images = sorted({image_of(model, model.engine, targets[name]) for model in spec.models.values() if model.pool == name})
+        images = sorted({image_of(model, targets[name]) for model in spec.models.values() if model.pool == name})
         secrets = {each.name for model in spec.models.values() if model.pool == name for each in model.image_pull_secrets}
         if images:
             pulls[name] = ImagePull(

@@ -65,9 +65,9 @@ def demand_of(spec: ServedModel, count: int, target: NodeTarget) -> dict[str, st
         demand[target.accelerator.resource] = str(count)
         interfaces = capacity.efa * count // capacity.accelerators if uses_efa(spec, target) else 0
         efa_pages = _EFA_PAGES * count // capacity.accelerators // _PAGE * _PAGE if interfaces else 0
-        pages = wanted.hugepages2_mi or _mebibytes(max(target.accelerator.hugepages_2mi_bytes * count, efa_pages))
-        if pages:
-            demand[HUGEPAGES] = canonical(pages)
+        pages = max(target.accelerator.hugepages_2mi_bytes * count, efa_pages) // 2**20
+        if wanted.hugepages2_mi or pages:
+            demand[HUGEPAGES] = canonical(wanted.hugepages2_mi or f"{pages}Mi")
         if interfaces:
             demand[EFA_RESOURCE] = str(interfaces)
     return demand | scratch_of(spec, target, memory=demand["memory"], share=share).request(share, target)
@@ -96,6 +96,11 @@ def scratch_of(spec: ServedModel, target: NodeTarget, *, memory: str, share: flo
     return Scratch(shm=shm, tmp=max(_TMP, min(int(bytes_of(memory) * _OBJECT_STORE), room) // _GI * _GI))
 
 
+def replica_scratch(spec: ServedModel, count: int, target: NodeTarget) -> Scratch:
+    """Return the volumes of a pod with `count` accelerators."""
+    return scratch_of(spec, target, memory=demand_of(spec, count, target)["memory"], share=share_of(count, target))
+
+
 def accelerators_of_others(models: Mapping[str, ServedModel], name: str) -> int:
     """Return the maximum number of accelerators of the other models on the pool of model `name`."""
     pool = models[name].pool
@@ -108,14 +113,10 @@ def scattered_accelerators(models: Mapping[str, ServedModel], name: str, nodes: 
     Pods of other models that request another number leave remainders: 2 + 2 free accelerators on two nodes hold no pod that needs 4.
     """
     model = models[name]
-    cards = model.accelerators_per_pod
-    others = [each for other, each in models.items() if other != name and each.pool == model.pool and each.accelerators_per_pod % cards]
+    count = model.accelerators_per_pod
+    others = [each for other, each in models.items() if other != name and each.pool == model.pool and each.accelerators_per_pod % count]
     pods = sum(each.most_accelerators // each.accelerators_per_pod for each in others)
-    return min(nodes, pods) * (cards - gcd(cards, *(each.accelerators_per_pod for each in others)))
-
-
-def _mebibytes(amount: int) -> str | None:
-    return f"{amount // 2**20}Mi" if amount else None
+    return min(nodes, pods) * (count - gcd(count, *(each.accelerators_per_pod for each in others)))
 
 
 @dataclass(frozen=True, kw_only=True)

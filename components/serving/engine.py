@@ -1,8 +1,8 @@
-"""The contract of an engine, and what a stack gives to each model."""
+"""The contract of an engine, and the inputs that a stack gives to each model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -42,38 +42,44 @@ class Site:
 
 
 class Engine(Protocol[EngineSpec_contra]):
-    """What the `service` module of an engine implements; `components.serving.spec.engine_of` finds it."""
+    """The functions of an engine's `service` module; `components.serving.spec.engine_of` returns the module."""
 
     def endpoint(self, name: str, spec: EngineSpec_contra, server_key: SecretRef) -> Endpoint:
-        """Return what model `name` exports: plain data of its spec, known before anything is declared."""
+        """Return the endpoint of model `name`: plain data of its spec, known before anything is declared."""
         ...
 
     def serve(self, name: str, spec: EngineSpec_contra, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
-        """Declare the servers of model `name`, and return what it exports."""
+        """Declare the servers of model `name`, and return its endpoint."""
         ...
+
+
+def mounted_weights(name: str, spec: ServedModel, site: Site) -> ModelMount | None:
+    """Return the mounted files of a model whose engine reads files. Raises TypeError if they are in a bucket."""
+    if isinstance(site.weights, ObjectStore):
+        raise TypeError(f"models.{name}: {spec.engine} reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
+    return site.weights
 
 
 def openai_endpoint(
     name: str,
     spec: ServedModel,
     *,
-    engine: str,
     port: int,
-    served_names: tuple[str, ...],
+    served_names: Iterable[str],
     server_key: SecretRef | None,
     health_path: str = "/health",
     metrics_path: str = "/metrics",
 ) -> Endpoint:
-    """Return what model `name` exports if its server has OpenAI's API, with its metrics on the same port."""
+    """Return the endpoint of a server with OpenAI's API, with its metrics on the same port."""
     return Endpoint(
         model=name,
-        engine=engine,
+        engine=spec.engine,
         host=name,
         protocols=(EndpointProtocol(kind="openai", port=port, path="/v1"),),
         health_path=health_path,
         metrics_path=metrics_path,
         metrics_port=port,
-        served_names=served_names,
+        served_names=tuple(served_names),
         consumers=tuple(spec.consumers),
         server_key=server_key,
     )

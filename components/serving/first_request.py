@@ -36,7 +36,7 @@ def first_request(name: str, spec: ServedModel, pool: Pool, *, adds_nodes: bool)
 
 
 def _parts(name: str, spec: ServedModel, pool: Pool, *, adds_nodes: bool) -> Iterator[Part]:
-    times = budget(spec, spec.accelerators_per_pod * spec.pods, pool.target(name))
+    times = budget(spec, pool.target(name))
     yield Part("signal", _SCRAPE_SECONDS + POLLING_SECONDS, f"a scrape every {_SCRAPE_SECONDS} s, KEDA polls every {POLLING_SECONDS} s")
     if adds_nodes:
         yield Part("node start", _NODE_SECONDS, "an assumption, if the autoscaler has removed the node")

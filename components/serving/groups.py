@@ -1,7 +1,7 @@
-"""Replicas of several pods: a leader that serves requests and workers that join it, as a LeaderWorkerSet.
+"""Replicas of one pod as a Deployment, and of several pods (a leader that serves requests, workers that join it) as a LeaderWorkerSet.
 
-It installs no operator. The operator's own names for pods derive from the set's, which differs from the model's: the operator
-makes a headless Service called like the set, which must not conflict with the model's Service.
+The set's operator is not installed here. It makes a headless Service with the name of the set, so the set has another name than the
+model's Service.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from dataclasses import replace
 
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
-from components.fields import manifest, present
+from components.fields import manifest
 from components.handles import SecretRef
-from components.naming import labels, selector
+from components.naming import selector
 from components.network import pods
 from components.serving import workload
+from components.serving.demand import Timing
 from components.serving.engine import Site
 from components.serving.served_model import ServedModel
 from kube.names import DOMAIN
@@ -49,42 +51,56 @@ def answering(name: str) -> dict[str, str]:
     return {**selector(workload.COMPONENT, name), ROLE: "leader"}
 
 
+def _surge(spec: ServedModel) -> tuple[int, int]:
+    """Return maxSurge and maxUnavailable. In place, a replica's accelerators are free before its successor requests them, even in a full pool."""
+    return (1, 0) if spec.rollout == "surge" else (0, 1)
+
+
+def deployment(name: str, spec: ServedModel, pod: core.PodTemplateSpecArgsDict, *, times: Timing) -> apps.DeploymentSpecArgsDict:
+    """Return the Deployment of a model whose replicas have one pod."""
+    max_surge, max_unavailable = _surge(spec)
+    return apps.DeploymentSpecArgsDict(
+        replicas=spec.min_replicas,
+        selector=meta.LabelSelectorArgsDict(match_labels=selector(workload.COMPONENT, name)),
+        strategy=apps.DeploymentStrategyArgsDict(
+            type="RollingUpdate",
+            rolling_update=apps.RollingUpdateDeploymentArgsDict(max_surge=max_surge, max_unavailable=max_unavailable),
+        ),
+        progress_deadline_seconds=times.progress_deadline,
+        revision_history_limit=3,
+        template=pod,
+    )
+
+
 def leader_worker_set(
     name: str,
     spec: ServedModel,
-    pod: core.PodTemplateSpecArgsDict,
+    leader: core.PodTemplateSpecArgsDict,
     worker: core.PodTemplateSpecArgsDict,
     *,
     site: Site,
     opts: pulumi.ResourceOptions,
 ) -> CustomResource:
-    """Declare the LeaderWorkerSet; `pod` is the leader's template, and both engines wait until it is Available."""
-    surge = spec.rollout == "surge"
-    annotations = {"pulumi.com/waitFor": "condition=Available"} if spec.min_replicas else None
+    """Declare the LeaderWorkerSet; both engines wait until it is Available."""
+    max_surge, max_unavailable = _surge(spec)
+    waits = {"pulumi.com/waitFor": "condition=Available"} if spec.min_replicas else None
     return CustomResource(
         name,
         api_version="leaderworkerset.x-k8s.io/v1",
         kind="LeaderWorkerSet",
-        metadata=present(
-            meta.ObjectMetaArgsDict(
-                name=set_name(name),
-                namespace=site.namespace,
-                labels={**labels(workload.COMPONENT, name), **site.queue_labels},
-                annotations=annotations,
-            )
-        ),
+        metadata=workload.object_meta(name, site, called=set_name(name), queued=True, annotations=waits),
         spec={
             "replicas": spec.min_replicas,
             "startupPolicy": "LeaderCreated",
             "rolloutStrategy": {
                 "type": "RollingUpdate",
-                "rollingUpdateConfiguration": {"maxSurge": 1 if surge else 0, "maxUnavailable": 0 if surge else 1},
+                "rollingUpdateConfiguration": {"maxSurge": max_surge, "maxUnavailable": max_unavailable},
             },
             "leaderWorkerTemplate": {
                 "size": spec.pods,
                 # When one rank is lost, the others wait for it indefinitely, so all of them restart.
                 "restartPolicy": "RecreateGroupOnPodRestart",
-                "leaderTemplate": manifest(pod),
+                "leaderTemplate": manifest(leader),
                 "workerTemplate": manifest(worker),
             },
         },
@@ -106,9 +122,14 @@ def worker_of(server: workload.Server, keys: Collection[SecretRef]) -> workload.
 def edges(
     spec: ServedModel, chosen: Mapping[str, str]
 ) -> tuple[list[networking.NetworkPolicyIngressRuleArgsDict], list[networking.NetworkPolicyEgressRuleArgsDict]]:
-    """Return the ingress and egress rules between the pods of a replica, on ports that their engine picks."""
-    if spec.pods == 1:
-        return [], []
+    """Return the ingress and egress rules between the pods of a replica; none for a replica of one pod."""
+    return ([], []) if spec.pods == 1 else pod_edges(chosen)
+
+
+def pod_edges(
+    chosen: Mapping[str, str],
+) -> tuple[list[networking.NetworkPolicyIngressRuleArgsDict], list[networking.NetworkPolicyEgressRuleArgsDict]]:
+    """Return the ingress and egress rules between pods with the labels `chosen`, on ports that their engine picks."""
     picked = [networking.NetworkPolicyPortArgsDict(port=1024, end_port=65_535, protocol="TCP")]
     return (
         [networking.NetworkPolicyIngressRuleArgsDict(from_=[pods(chosen)], ports=picked)],

@@ -1,13 +1,10 @@
-"""Requirements of hardware on pods of any engine: Gaudi's software, and EFA, Amazon's network between nodes."""
+"""Environment that accelerators and networks require of pods of any engine: Gaudi's software, and EFA, Amazon's network between nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from pulumi_kubernetes.core import v1 as core
-
-from components.handles import NodeTarget
 from components.serving.demand import uses_efa
 
 if TYPE_CHECKING:
@@ -17,24 +14,26 @@ if TYPE_CHECKING:
 # The software aborts (exit 134) when it cannot write there: ENV HABANA_LOGS of every image (HabanaAI/Setup_and_Install
 # dockerfiles/base/Dockerfile.ubuntu24.04, 1.22.0), and the root is read-only. The directory exists, so nothing has to create it.
 LOGS = "/var/log/habana_logs"
-_VOLUME = "habana-logs"
+# Processes of one pod may not read each other's memory directly: that takes a capability which the pod drops.
+NO_DIRECT_COPIES = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
+
+def on_vendor(target: NodeTarget, vendor: str) -> bool:
+    """Return True if the pods of `target` get accelerators of `vendor`."""
+    return target.accelerator is not None and target.accelerator.vendor == vendor
 
 
 def on_gaudi(target: NodeTarget) -> bool:
-    """True if the pods of `target` get Gaudi accelerators."""
-    return target.accelerator is not None and target.accelerator.vendor == "habana"
+    return on_vendor(target, "habana")
 
 
 def gaudi_environment(count: int, target: NodeTarget) -> dict[str, str]:
     """Return the variables of a container with `count` accelerators; none for other vendors."""
     if not on_gaudi(target):
         return {}
-    # Processes of one pod may not read each other's memory directly: that takes a capability which the pod drops.
-    clear = {"HABANA_LOGS": LOGS, "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-    if count > 1:
-        # Mandatory for tensor parallelism with HPU graphs (vllm-gaudi docs/configuration/env_variables.md, 0.26.0).
-        clear["PT_HPU_ENABLE_LAZY_COLLECTIVES"] = "true"
-    return clear
+    # Mandatory for tensor parallelism with HPU graphs (vllm-gaudi docs/configuration/env_variables.md, 0.26.0).
+    collectives = {"PT_HPU_ENABLE_LAZY_COLLECTIVES": "true"} if count > 1 else {}
+    return {"HABANA_LOGS": LOGS, **NO_DIRECT_COPIES, **collectives}
 
 
 def torch_environment(target: NodeTarget, *, libraries: Collection[str | None]) -> dict[str, str]:
@@ -43,16 +42,6 @@ def torch_environment(target: NodeTarget, *, libraries: Collection[str | None]) 
         return {}
     # HabanaAI/Gaudi-tutorials PyTorch/triton_inference_server (2025-07).
     return {"PT_HPU_LAZY_MODE": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-
-
-def gaudi_volumes(target: NodeTarget) -> list[core.VolumeArgsDict]:
-    """Return the volume for the software's logs; none for other vendors."""
-    return [core.VolumeArgsDict(name=_VOLUME, empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="1Gi"))] if on_gaudi(target) else []
-
-
-def gaudi_mounts(target: NodeTarget) -> list[core.VolumeMountArgsDict]:
-    """Return the mount of that volume."""
-    return [core.VolumeMountArgsDict(name=_VOLUME, mount_path=LOGS)] if on_gaudi(target) else []
 
 
 def network_environment(spec: ServedModel, target: NodeTarget) -> dict[str, str]:

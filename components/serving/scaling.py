@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from components.handles import Endpoint
     from components.serving.demand import Timing
+    from components.serving.engine import Site
     from components.serving.scaling_spec import ScalingSpec, Signal
     from components.serving.served_model import ServedModel
 
@@ -70,36 +71,29 @@ def counted(endpoint: Endpoint, spec: ServedModel, start_seconds: int) -> Endpoi
 def scaler(
     name: str,
     spec: ServedModel,
+    site: Site,
     *,
     target: Mapping[str, str],
     metadata: meta.ObjectMetaArgsDict,
     times: Timing,
-    prometheus: str | None,
     opts: pulumi.ResourceOptions,
 ) -> None:
     """Declare the scaler of model `name`, whose workload is `target`; nothing for a fixed number of replicas."""
     scaling = spec.scaling
     if scaling is None:
         return
+    bounds = {"scaleTargetRef": dict(target), "minReplicas": scaling.min, "maxReplicas": scaling.max}
+    behavior = _behavior(scaling, times)
     if "cpu" in spec.scaling_signals:
-        written: Any = {
-            "scaleTargetRef": dict(target),
-            "minReplicas": scaling.min,
-            "maxReplicas": scaling.max,
-            "metrics": [
-                {
-                    "type": "Resource",
-                    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": scaling.on.cpu}},
-                }
-            ],
-            "behavior": _behavior(scaling, times),
-        }
+        cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": scaling.on.cpu}}
+        written: Any = {**bounds, "metrics": [{"type": "Resource", "resource": cpu}], "behavior": behavior}
         autoscaling.HorizontalPodAutoscaler(
             name, metadata=metadata, spec=cast("autoscaling.HorizontalPodAutoscalerSpecArgsDict", written), opts=opts
         )
         return
     cooldown = cooldown_seconds(scaling, times)
     pods = f"{name}-[a-z0-9]+-[a-z0-9]{{5}}" if spec.pods == 1 else f"{name}-group-[0-9]+"
+    labels = {_PODS: f'pod=~"{pods}"', _MODEL: f'model="{name}"'}
     CustomResource(
         name,
         api_version="keda.sh/v1alpha1",
@@ -113,27 +107,15 @@ def scaler(
             # Both count only on the way to zero.
             "cooldownPeriod": cooldown,
             "initialCooldownPeriod": cooldown,
-            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": _behavior(scaling, times)}},
-            "triggers": [
-                _trigger(
-                    name_of,
-                    query,
-                    threshold,
-                    address=prometheus or "",
-                    model=name,
-                    pods=pods,
-                    namespace=metadata.get("namespace"),
-                    spec=spec,
-                )
-                for name_of, query, threshold in _triggers(spec)
-            ],
+            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior}},
+            "triggers": [_trigger(signal, query, threshold, spec, site, labels) for signal, query, threshold in _triggers(spec)],
         },
         opts=opts,
     )
 
 
 def cooldown_seconds(scaling: ScalingSpec, times: Timing) -> int:
-    """Return the seconds of low load before a replica stops: stopping one that loads for long is dear when the load returns."""
+    """Return the seconds of low load before a replica stops: a replica that loads for long is expensive to start again."""
     return max(_SHORTEST_COOLDOWN_SECONDS, times.loading) if scaling.cooldown_seconds is None else scaling.cooldown_seconds
 
 
@@ -142,26 +124,23 @@ def _triggers(spec: ServedModel) -> list[tuple[str, _Query, float]]:
     return [*triggers, ("gateway_requests", _WAKING, 1)] if spec.min_replicas == 0 else triggers
 
 
-def _trigger(
-    name: str, query: _Query, threshold: float, *, address: str, model: str, pods: str, namespace: Any, spec: ServedModel
-) -> dict[str, Any]:
+def _trigger(signal: str, query: _Query, threshold: float, spec: ServedModel, site: Site, labels: Mapping[str, str]) -> dict[str, Any]:
     def text(namespace: str) -> str:
-        labels = {_PODS: f'namespace="{namespace}",pod=~"{pods}"', _MODEL: f'namespace="{namespace}",model="{model}"'}
         written = query.text
         for mark, chosen in labels.items():
-            written = written.replace(f"{{{mark}}}", f"{{{chosen}}}")
+            written = written.replace(f"{{{mark}}}", f'{{namespace="{namespace}",{chosen}}}')
         return written
 
     asleep = spec.min_replicas == 0 and _PODS in query.text
     return {
         "type": "prometheus",
-        "name": name.replace("_", "-"),
+        "name": signal.replace("_", "-"),
         "metricType": query.type,
         "metadata": {
-            "serverAddress": address,
-            "query": pulumi.Output.from_input(namespace).apply(text),
+            "serverAddress": site.prometheus or "",
+            "query": pulumi.Output.from_input(site.namespace).apply(text),
             "threshold": f"{threshold:g}",
-            # A metric that is missing is an error, and the number of replicas stays as it is; at zero replicas none can be there.
+            # A metric that is missing is an error, and the number of replicas stays as it is; at zero replicas none can exist.
             "ignoreNullValues": "true" if asleep else "false",
         },
     }

@@ -24,23 +24,22 @@ def engine_of(model: ModelSpec) -> Engine[Any]:
         case VllmSpec():
             from components.serving.vllm import service as vllm
 
-            engine: Engine[Any] = vllm
+            return vllm
         case TritonSpec():
             from components.serving.triton import service as triton
 
-            engine = triton
+            return triton
         case TensorrtLlmSpec():
             from components.serving.tensorrt_llm import service as tensorrt_llm
 
-            engine = tensorrt_llm
+            return tensorrt_llm
         case PyTritonSpec():
             from components.serving.pytriton import service as pytriton
 
-            engine = pytriton
+            return pytriton
         case RayServeSpec():
             from components.serving.ray_serve import service as ray_serve
 
-            engine = ray_serve
+            return ray_serve
         case _:
             assert_never(model)
-    return engine

@@ -1,82 +1,76 @@
-"""A PyTriton process in a pod, on NVIDIA or Gaudi. It adds the script and its settings; the objects are shared."""
+"""A PyTriton process in a pod, on NVIDIA or Gaudi: the script and its settings. The objects are those of every model."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
 
-from components.handles import Endpoint, ObjectStore, SecretRef
+from components.handles import Endpoint, SecretRef
 from components.serving import workload
-from components.serving.engine import Site
+from components.serving.engine import Site, mounted_weights
 from components.serving.hardware import on_gaudi, torch_environment
-from components.serving.model_service import FILES_VOLUME, ModelService, model_mounts, model_volumes
+from components.serving.model_service import ModelService
 from components.serving.pytriton.spec import PyTritonSpec
-from components.serving.triton.service import GUARDED, KEY_VARIABLE, triton_endpoint
+from components.serving.triton.service import GUARDED, KEY_VARIABLE, LIVE, triton_endpoint
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
+from components.serving.volumes import CACHE, FILES_VOLUME, MODELS, model_mounts, model_volumes, read_only_mount
 
 SCRIPTS = "/bind"
-MODELS = "/models"
 # PyTriton starts its server without a model and binds one afterwards: until then the server is ready and answers 404.
 READY = "/v2/models/{}/ready"
 _SCRIPT, _GENERATOR, _SETTINGS = "serve.py", "generator.py", "settings.json"
 
 
 def serve(name: str, spec: PyTritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
-    """Declare the objects of one model; return its endpoint."""
     exported = endpoint(name, spec, site.server_key)
     return ModelService(name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts).endpoint
 
 
 def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
-    """What gateway, policies and status read about this service. A script of the user's own asks for a key only if it says so itself."""
-    key = None if spec.own_script else server_key
-    made = triton_endpoint(name, "pytriton", spec.ports, consumers=tuple(spec.consumers), server_key=key)
-    return replace(made, health_path=READY.format(spec.model_name), served_names=(spec.model_name,), texts=spec.texts)
+    # A script of the user's own may check no key.
+    key, ready = None if spec.own_script else server_key, READY.format(spec.model_name)
+    return triton_endpoint(name, spec, spec.ports, server_key=key, served_names=[spec.model_name], texts=spec.texts, health_path=ready)
 
 
 def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
-    """What runs in the pod: the script, with its settings beside it and the weights mounted.
+    """Return the script with its settings, and the weights mounted.
 
-    Raises TypeError where the weights are in a bucket, since generators read files.
+    Raises TypeError if the weights are in a bucket, since generators read files.
     """
-    if isinstance(site.weights, ObjectStore):
-        raise TypeError(f"models.{name}: pytriton reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
+    mount = mounted_weights(name, spec, site)
     weights = f"{MODELS}/{name}"
     # Joining an absolute path, which is one of the image, gives that path.
     script = f"{SCRIPTS}/{_SCRIPT}" if spec.script_file is None else str(PurePosixPath(weights) / spec.script_file)
-    ports = {"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics}
+    ports = spec.ports.model_dump()
     return workload.Server(
-        image=workload.image_of(spec, "pytriton", site.target),
+        image=workload.image_of(spec, site.target),
         command=["python3"],
         args=[script] if spec.own_script else [script, f"{SCRIPTS}/{_SETTINGS}"],
         ports=ports,
         ready_path=READY.format(spec.model_name),
-        live_path="/v2/health/live",
+        live_path=LIVE,
         env={
-            "HF_HUB_OFFLINE": "1",
             **VLLM_ENVIRONMENT,
             **torch_environment(site.target, libraries={spec.shipped}),
             # PyTriton unpacks its server and keeps its sockets there; the root file system may be read-only.
-            "PYTRITON_HOME": f"{workload.CACHE}/pytriton",
-            **({"MODEL_PATH": weights} if site.weights is not None else {}),
+            "PYTRITON_HOME": f"{CACHE}/pytriton",
+            **({"MODEL_PATH": weights} if mount is not None else {}),
             **({"PARAMETERS": json.dumps(spec.parameters, sort_keys=True)} if spec.own_script and spec.parameters else {}),
             **{f"PYTRITON_TRITON_CONFIG_{kind.upper()}_PORT": str(port) for kind, port in ports.items()},
         },
         secret_env={KEY_VARIABLE: site.server_key},
-        volumes=model_volumes(site.weights),
-        mounts=[*model_mounts(weights, site.weights), core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=SCRIPTS, read_only=True)],
+        volumes=model_volumes(mount),
+        mounts=[*model_mounts(weights, mount), read_only_mount(FILES_VOLUME, SCRIPTS)],
         files=script_files(spec, site, weights=weights),
     )
 
 
 def script_files(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str = SCRIPTS) -> dict[str, str]:
-    """The script's files by name; `scripts` is the directory that holds them inside the pod."""
+    """Return the script's files by name; `scripts` is their directory inside the pod."""
     made = {_SETTINGS: json.dumps(settings(spec, site, weights=weights, scripts=scripts), indent=1, sort_keys=True)}
     if spec.own_script:
         return made | ({_SCRIPT: spec.script} if spec.script is not None else {})
@@ -86,7 +80,7 @@ def script_files(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str =
 
 
 def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> dict[str, Any]:
-    """What the shipped script reads."""
+    """Return the settings of the shipped script."""
     batching = spec.dynamic_batching
     return {
         "name": spec.model_name,
@@ -98,7 +92,7 @@ def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> d
         "streams": spec.max_batch_size,
         "max_tokens": spec.max_tokens,
         "drain_seconds": spec.drain_seconds,
-        "parameters": {**spec.parameters, **spec.told(site.target)},
+        "parameters": {**spec.parameters, **spec.generator_parameters(site.target)},
         "key_variable": KEY_VARIABLE,
         "guarded": GUARDED.split(","),
         "batcher": {

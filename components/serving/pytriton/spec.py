@@ -1,4 +1,4 @@
-"""What a user writes about a PyTriton service: text generation that inferplan ships, or a bind script of one's own."""
+"""The settings of a PyTriton service: text generation that inferplan ships, or a bind script of your own."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from components.handles import ModelTensors, TextTensors
 from components.serving.scaling_spec import QUEUE_TIME, ScalingSignals
 from components.serving.served_model import ServedModel
-from components.serving.triton.generation import Code, TextGeneration
+from components.serving.triton.models import Code
+from components.serving.triton.scheduling import DynamicBatching, check_preferred_sizes
 from components.serving.triton.served import TritonPorts
-from components.serving.triton.tensors import DynamicBatching, InputTensor, ModelName, OutputTensor, TensorName
-from components.serving.triton.texts import model_tensors, text_problem, text_tensors
+from components.serving.triton.tensors import InputTensor, ModelName, OutputTensor, TensorName, model_tensors, text_problem, text_tensors
+from components.serving.triton.text_models import ANSWER_OUTPUTS, PROMPT_INPUTS, TextGeneration
 from components.spec import SpecError
 from components.storage.spec import relative_path
 
@@ -27,29 +28,20 @@ ScriptFile = Annotated[
 ]
 
 
-# What payload/bind_text_generation.py binds.
-_INPUTS = {
-    "text_input": InputTensor.model_validate({"dataType": "TYPE_STRING", "dims": [1]}),
-    "max_tokens": InputTensor.model_validate({"dataType": "TYPE_INT32", "dims": [1], "optional": True}),
-    "temperature": InputTensor.model_validate({"dataType": "TYPE_FP32", "dims": [1], "optional": True}),
-}
-_OUTPUTS = {"text_output": OutputTensor.model_validate({"dataType": "TYPE_STRING", "dims": [1]})}
-
-
 class PyTritonSpec(TextGeneration, ServedModel):
-    """A Python process that binds its functions to a Triton server of its own. Words are PyTriton's and Triton's."""
+    """A Python process that binds its functions to a Triton server of its own. Field names are PyTriton's and Triton's."""
 
     engine: Literal["pytriton"]
     model_name: ModelName = "text_generation"
-    """The name of the bound model, in its URLs too; a script of your own binds this name."""
+    """The name of the bound model, also in its URLs. A script of your own must bind this name."""
     script: Code | None = None
-    """A bind script of your own; it gets `PYTRITON_TRITON_CONFIG_*` variables for `TritonConfig.from_env()`, and the key in SERVER_KEY."""
+    """A bind script of your own. It gets `PYTRITON_TRITON_CONFIG_*` variables for `TritonConfig.from_env()`, and the key in SERVER_KEY."""
     script_file: ScriptFile | None = None
-    """The same, in a file below the weights' directory, or in the image if the path starts with a slash."""
+    """A bind script of your own in a file below the weights' directory, or in the image if the path starts with a slash."""
     max_batch_size: Annotated[int, Field(ge=1, le=65_536)] = 4
-    """Prompts in one call of the bound function at most; with streaming, answers that are given side by side."""
+    """Maximum prompts in one call of the bound function; with streaming, maximum answers at a time."""
     parameters: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str] = {}
-    """Further parameters: the generator gets them with its settings, a script of your own as JSON in `PARAMETERS`; never a secret."""
+    """Further parameters, never a secret. A generator gets them with its settings, a script of your own as JSON in `PARAMETERS`."""
     input: dict[TensorName, InputTensor] = {}
     """The inputs that your own script binds, without the batch axis. `snippet`, `call` and the benchmark read them."""
     output: dict[TensorName, OutputTensor] = {}
@@ -59,46 +51,30 @@ class PyTritonSpec(TextGeneration, ServedModel):
 
     @property
     def default_signals(self) -> ScalingSignals:
-        """The time in Triton's queue."""
         return QUEUE_TIME
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _one_script_and_its_fields(self) -> Self:
         named = {"script": self.script, "scriptFile": self.script_file}
-        given = [name for name, value in named.items() if value is not None]
-        if given and (self.library or self.generator or self.generator_file):
-            given.append("library, generator or generatorFile")
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} name two sources; a script of your own brings what it needs, so write one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _tensors_of_own_scripts(self) -> Self:
+        sources = [name for name, value in named.items() if value is not None]
+        if sources and (self.library or self.generator or self.generator_file):
+            sources.append("library, generator or generatorFile")
+        if len(sources) > 1:
+            raise ValueError(f"{' and '.join(sources)} name two sources; a script of your own brings what it needs, so write one of them")
         if (self.input or self.output) and not self.own_script:
             raise ValueError("input and output describe your own script, and the shipped script has its own. Remove them, or add script.")
         if bool(self.input) != bool(self.output):
             raise ValueError(f"{'output' if self.input else 'input'} is missing. Declare input and output, or neither.")
-        return self
-
-    @model_validator(mode="after")
-    def _the_image_has_the_script(self) -> Self:
         if self.script_file is not None and self.script_file.startswith("/") and self.image is None:
             raise ValueError(f"scriptFile {self.script_file!r} is a path in the image, but image is missing. Add image: <name:tag>")
-        return self
-
-    @model_validator(mode="after")
-    def _batches_fit(self) -> Self:
         preferred = self.dynamic_batching.preferred_batch_size
-        large = [size for size in preferred if size > self.max_batch_size]
-        if large:
-            raise ValueError(f"preferredBatchSize {large} is above maxBatchSize {self.max_batch_size}; lower it, or raise maxBatchSize")
+        check_preferred_sizes(preferred, self.max_batch_size)
         if self.streaming and preferred:
-            raise ValueError(f"answers in pieces are no batches, and preferredBatchSize is {preferred}; remove it, or streaming")
+            raise ValueError(f"streamed answers are not batches, and preferredBatchSize is {preferred}; remove it, or streaming")
         return self
 
     @property
     def reader_of_weights(self) -> str | None:
-        """A file of the weights, or the library of the shipped generator."""
         if self.script is not None:
             return None
         if self.script_file is not None:
@@ -109,23 +85,19 @@ class PyTritonSpec(TextGeneration, ServedModel):
 
     @property
     def batch_size(self) -> int:
-        """Requests of one execution."""
         return 1 if self.streaming else self.max_batch_size
 
     @property
     def takes_prompts(self) -> bool:
-        """True if the model takes one prompt and answers with text, by its tensors."""
         return bool(self.texts)
 
     @property
     def texts(self) -> tuple[TextTensors, ...]:
-        """The tensors of a prompt and its answer."""
         text = text_tensors(self.model_name, *self._signature, batches=True, decoupled=self.streaming)
         return () if text is None else (text,)
 
     @property
     def why_no_prompts(self) -> str:
-        """What the own script requires besides a prompt, or that its tensors are not declared."""
         if self.own_script and not self.input:
             return "input and output of its script are not declared"
         problem = text_problem(*self._signature)
@@ -133,21 +105,19 @@ class PyTritonSpec(TextGeneration, ServedModel):
 
     @property
     def tensors(self) -> tuple[ModelTensors, ...]:
-        """The inputs and outputs of the bound model, none if its own script does not declare them."""
         inputs, outputs = self._signature
         return (model_tensors(self.model_name, inputs, outputs, batches=True, decoupled=self.streaming),) if inputs else ()
 
     @property
     def _signature(self) -> tuple[Mapping[str, InputTensor], Mapping[str, OutputTensor]]:
-        return (self.input, self.output) if self.own_script else (_INPUTS, _OUTPUTS)
+        return (self.input, self.output) if self.own_script else (PROMPT_INPUTS, ANSWER_OUTPUTS)
 
     @property
     def own_script(self) -> bool:
-        """Whether the user's own script binds the model."""
+        """True if the user's own script binds the model."""
         return self.script is not None or self.script_file is not None
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - the same on every pool
-        """More cards than the one that the shipped script uses."""
         if self.accelerators_per_pod > 1 and not self.own_script:
             yield SpecError(
                 ("accelerators",),

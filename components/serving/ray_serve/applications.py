@@ -1,4 +1,4 @@
-"""What a user writes about applications and deployments of Ray Serve: Ray's words in camelCase. It knows no Kubernetes and no Ray."""
+"""The settings of applications and deployments of Ray Serve, with Ray's names in camelCase."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pydantic import Field, JsonValue, NonNegativeFloat, PositiveFloat, Positive
 from components.handles import ServeRoute
 from components.serving.parallel import ParallelSizes
 from components.serving.pod_settings import EnvName
-from components.serving.vllm.engine_args import DECIDED, stray
+from components.serving.vllm.engine_args import DECIDED, reject_arguments
 from components.spec import Spec
 from components.storage.spec import RelativePath
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 ApplicationName = Annotated[str, StringConstraints(pattern=_NAME, max_length=64), Field(description="The name of a Serve application.")]
 DeploymentName = Annotated[
-    str, StringConstraints(pattern=_NAME, max_length=128), Field(description="The name of a deployment, as the application's code has it.")
+    str, StringConstraints(pattern=_NAME, max_length=128), Field(description="The name of a deployment in the application's code.")
 ]
 ImportPath = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$", max_length=256),
-    Field(description="A module and the attribute of it that is the application (module:attribute)."),
+    Field(description="A module and its attribute that is the application (module:attribute)."),
 ]
-# Serve's own routes live under /-/; braces would be taken for parameters.
+# Serve's own routes are below /-/; braces would be parsed as parameters.
 RoutePrefix = Annotated[
     str,
     StringConstraints(pattern=r"^/([A-Za-z0-9_][A-Za-z0-9_.~-]*(/[A-Za-z0-9_][A-Za-z0-9_.~-]*)*)?$", max_length=200),
-    Field(description="The path that the application answers under: / or /chat."),
+    Field(description="The path of the application, for example / or /chat."),
 ]
 RemoteArchive = Annotated[
     str,
@@ -38,7 +38,7 @@ RemoteArchive = Annotated[
 
 
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,63}$")]
-# Credentials, identity, and everything that frames or routes a request.
+# Credentials, identity, and headers that frame or route a request.
 _SET_BY_GATEWAY = re.compile(
     r"authorization|cookie2?|host|x-api-key|x-consumer.*|x-request-id|x-model|forwarded|via|x-forwarded.*|x-real-ip|x-remote-.*|x-user.*"
     r"|x-original-.*|x-rewrite-.*|x-accel.*|x-http-method.*|x-method-override|triton-.*|connection|upgrade|keep-alive|te|trailer"
@@ -48,20 +48,20 @@ _ALWAYS_FORWARDED = frozenset({"accept", "accept-encoding", "content-encoding", 
 
 
 class ServeAutoscaling(Spec):
-    """How Serve scales the replicas of one deployment inside the workers that exist."""
+    """Scaling of the replicas of one deployment by Serve, inside the existing workers."""
 
     min_replicas: Annotated[int, Field(ge=0)] = 1
-    """The fewest replicas."""
+    """Minimum number of replicas."""
     initial_replicas: Annotated[int, Field(ge=0)] | None = None
-    """Replicas at the start; by default the fewest."""
+    """Replicas at the start. Default: minReplicas."""
     max_replicas: PositiveInt
-    """The most replicas."""
+    """Maximum number of replicas."""
     target_ongoing_requests: PositiveFloat = 2
-    """Requests under way at each replica that more replicas bring down to."""
+    """Target of running requests at each replica."""
     upscale_delay_seconds: NonNegativeFloat | None = None
-    """How long load is high before replicas are added; by default Ray decides."""
+    """Time of high load before replicas are added. Default: Ray decides."""
     downscale_delay_seconds: NonNegativeFloat | None = None
-    """How long load is low before replicas are removed; by default Ray decides."""
+    """Time of low load before replicas are removed. Default: Ray decides."""
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -74,45 +74,40 @@ class ServeAutoscaling(Spec):
 
 
 class ServeDeployment(Spec):
-    """What one deployment of an application gets, over what its code says."""
+    """Settings of one deployment of an application, which override those of its code."""
 
     num_replicas: PositiveInt | Literal["auto"] | None = None
-    """Replicas, or auto for Ray's own scaling; by default what the code says."""
+    """Replicas, or auto for Ray's own scaling. Default: the code's."""
     autoscaling: ServeAutoscaling | None = None
     max_ongoing_requests: PositiveInt | None = None
-    """Requests under way at one replica at most; by default what the code says."""
+    """Maximum running requests at one replica. Default: the code's."""
     max_queued_requests: PositiveInt | None = None
-    """Requests that wait at each caller; further ones are refused. By default there is no bound."""
+    """Maximum waiting requests at each caller; further ones are rejected. Default: unlimited."""
     cpus: NonNegativeFloat | None = None
-    """CPU that Ray counts for each replica; by default what the code says."""
+    """CPU that Ray counts for each replica. Default: the code's."""
     accelerators: NonNegativeFloat | None = None
-    """Cards of each replica; a fraction shares a card."""
+    """Accelerators of each replica; a fraction shares an accelerator."""
     user_config: dict[str, JsonValue] | None = None
-    """What the deployment's `reconfigure` is called with; a change of it restarts no replica."""
+    """The argument of the deployment's `reconfigure`. A change restarts no replica."""
     max_replicas_per_node: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Replicas on one worker pod at most."""
+    """Maximum replicas on one worker pod."""
     health_check_period_seconds: PositiveFloat | None = None
-    """How often each replica is asked whether it is well; by default Ray decides."""
+    """Interval of health checks of each replica. Default: Ray decides."""
     health_check_timeout_seconds: PositiveFloat | None = None
-    """How long the answer may take; by default Ray decides."""
+    """Timeout of a health check. Default: Ray decides."""
     graceful_shutdown_timeout_seconds: NonNegativeFloat | None = None
-    """How long a stopping replica may finish running requests; by default Ray decides."""
+    """Time that a stopping replica has to finish running requests. Default: Ray decides."""
 
     @model_validator(mode="after")
-    def _one_says_how_many(self) -> Self:
+    def _numbers_are_clear(self) -> Self:
         if isinstance(self.num_replicas, int) and self.autoscaling is not None:
             raise ValueError(f"numReplicas is {self.num_replicas} and autoscaling changes it; write one of them, or numReplicas: auto")
-        return self
-
-    @model_validator(mode="after")
-    def _cards_are_whole_or_a_share(self) -> Self:
         if self.accelerators is not None and self.accelerators > 1 and self.accelerators % 1:
             raise ValueError(f"accelerators is {self.accelerators}; above 1, Ray assigns whole accelerators. Write a whole number")
         return self
 
     @property
     def most_replicas(self) -> int:
-        """The most replicas that there may be."""
         if self.autoscaling is not None:
             return self.autoscaling.max_replicas
         return self.num_replicas if isinstance(self.num_replicas, int) else 1
@@ -121,7 +116,7 @@ class ServeDeployment(Spec):
 class _Application(Spec):
     route_prefix: RoutePrefix = "/"
     env: dict[EnvName, str] = {}
-    """Variables of the application's own processes, in clear; never a secret."""
+    """Variables of the application's own processes in plain text; never a secret."""
     pip: list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+(\[[a-z0-9,_-]+\])?==[A-Za-z0-9.+!_-]+$")]] = []
     """Packages that Ray installs before the application starts, each with its exact version."""
 
@@ -132,15 +127,15 @@ class CustomApplication(_Application):
     kind: Literal["custom"]
     import_path: ImportPath
     working_dir: RemoteArchive | None = None
-    """The archive that holds the code; by default it is part of the image."""
+    """The archive with the code. Default: the code is part of the image."""
     args: dict[str, JsonValue] = {}
     """Arguments of the application's builder."""
     checkpoint_path: RelativePath | None = None
-    """A checkpoint below the weights' directory; the builder gets its place as `checkpoint_path`."""
+    """A checkpoint below the weights' directory; the builder gets its path as `checkpoint_path`."""
     base_model: RelativePath | None = None
-    """The model that a checkpoint or an adapter belongs to, below the weights' directory; the builder gets it as `base_model`."""
+    """The base model of a checkpoint or an adapter, below the weights' directory; the builder gets its path as `base_model`."""
     adapter: RelativePath | None = None
-    """An adapter below the weights' directory; the builder gets it as `adapter`."""
+    """An adapter below the weights' directory; the builder gets its path as `adapter`."""
     deployments: dict[DeploymentName, ServeDeployment] = {}
     methods: Annotated[list[Literal["GET", "POST", "PUT", "PATCH", "DELETE"]], Field(max_length=5)] = ["POST"]
     """The HTTP methods that clients may call through the gateway."""
@@ -151,7 +146,6 @@ class CustomApplication(_Application):
 
     @property
     def route(self) -> ServeRoute:
-        """The calls that clients may make."""
         return ServeRoute(
             prefix=self.route_prefix, methods=tuple(dict.fromkeys(self.methods)), web_socket=self.web_socket, headers=tuple(self.headers)
         )
@@ -159,22 +153,13 @@ class CustomApplication(_Application):
     @field_validator("headers")
     @classmethod
     def _headers_are_the_clients_to_set(cls, headers: list[str]) -> list[str]:
-        lower = [name.lower() for name in headers]
-        ours = [name for name in headers if _SET_BY_GATEWAY.fullmatch(name.lower())]
-        if ours:
+        if ours := [name for name in headers if _SET_BY_GATEWAY.fullmatch(name.lower())]:
             raise ValueError(f"{', '.join(ours)} is set or removed by the gateway, and clients cannot send it. Remove it from headers")
-        always = [name for name in headers if name.lower() in _ALWAYS_FORWARDED]
-        if always:
+        if always := [name for name in headers if name.lower() in _ALWAYS_FORWARDED]:
             raise ValueError(f"{', '.join(always)} is always forwarded. Remove it from headers")
-        if len(set(lower)) < len(lower):
+        if len({name.lower() for name in headers}) < len(headers):
             raise ValueError("headers lists a name twice; case does not matter. List each name once")
         return headers
-
-    @model_validator(mode="after")
-    def _something_can_be_called(self) -> Self:
-        if not self.methods and not self.web_socket:
-            raise ValueError("methods is empty and webSocket is false, so no client can call the application. Add a method")
-        return self
 
     @property
     def paths(self) -> dict[str, str]:
@@ -183,9 +168,10 @@ class CustomApplication(_Application):
         return {argument: path for argument, path in fields.items() if path}
 
     @model_validator(mode="after")
-    def _places_are_named_once(self) -> Self:
-        twice = sorted(set(self.args) & set(self.paths))
-        if twice:
+    def _calls_and_arguments_are_clear(self) -> Self:
+        if not self.methods and not self.web_socket:
+            raise ValueError("methods is empty and webSocket is false, so no client can call the application. Add a method")
+        if twice := sorted(set(self.args) & set(self.paths)):
             raise ValueError(f"args repeats {', '.join(twice)}, which has a field of its own; remove it from args")
         return self
 
@@ -193,27 +179,25 @@ class CustomApplication(_Application):
 _FIELDS = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len")
 _DECIDED = {
     **{name: DECIDED[name] for name in ("model", "trust_remote_code", "hf_token", "prefill_context_parallel_size")},
-    "data_parallel_size": "autoscaling says how many replicas there are",
+    "data_parallel_size": "autoscaling decides the number of replicas",
 }
 
 
 class LlmApplication(ParallelSizes, _Application):
-    """Ray's own OpenAI-compatible application for the model of this service, with vLLM behind it."""
+    """Ray's own OpenAI-compatible application for the model of this service, with vLLM as its engine."""
 
     kind: Literal["llm"]
     model_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)] | None = None
-    """The name that clients send as `model`; by default the service's key in this file."""
+    """The name that clients send as `model`. Default: the service's key in this file."""
     max_model_len: PositiveInt | None = None
-    """Context length in tokens; by default the model's own."""
+    """Context length in tokens. Default: the model's own."""
     engine_kwargs: dict[str, JsonValue] = {}
     """Further arguments of the engine, as vLLM spells them."""
     autoscaling: ServeAutoscaling | None = None
 
     @model_validator(mode="after")
     def _arguments_repeat_no_field(self) -> Self:
-        taken = sorted(stray(self.engine_kwargs, _DECIDED, fields=_FIELDS))
-        if taken:
-            raise ValueError(f"engineKwargs may not hold {'; '.join(taken)}; remove it")
+        reject_arguments("engineKwargs", sorted(self.engine_kwargs), _DECIDED, fields=_FIELDS)
         return self
 
 

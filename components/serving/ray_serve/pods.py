@@ -2,148 +2,127 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pulumi
 from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from components.fields import present
 from components.handles import ModelMount
-from components.naming import selector
-from components.pod_parts import NO_DEVICES, spread
-from components.serving import placement, workload
-from components.serving.artifacts import artifact_gates, artifact_mounts
-from components.serving.demand import Scratch, scratch_of
+from components.pod_parts import NO_DEVICES, container_security, pod_security
+from components.serving import workload
+from components.serving.demand import Scratch, replica_scratch, scratch_of
 from components.serving.engine import Site
-from components.serving.model_service import MODEL_VOLUME, model_mounts, model_volumes, verification
+from components.serving.hardware import on_vendor
 from components.serving.ray_serve.spec import RayServeSpec
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
+from components.serving.volumes import (
+    MODELS,
+    artifact_gates,
+    artifact_mounts,
+    extra_mounts,
+    extra_volumes,
+    model_mounts,
+    model_volumes,
+    scratch,
+    scratch_mounts,
+    weights_gate,
+)
 from images.catalogue import catalogue, family_of
 from kube.quantity import canonical
 
-# The head is none of the models' share of a node: it stands in what they leave.
+# The head is not part of the models' share of a node: it uses the rest of the node.
 _HEAD_SHARE = 0.05
+# Without a port called serve on the head, which serves no requests here, KubeRay makes no serve service (seen with v1.7.0).
+_HEAD_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metrics": 8080, "serve": 8000}
+_WORKER_PORTS = {"serve": 8000, "metrics": 8080}
 # The user `ray` of Ray's images, whose Python and home only it may read.
 RAY_USER = 1000
-_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", **VLLM_ENVIRONMENT}
 
 
 def head_pod(
     name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None, service_account: pulumi.Input[str]
 ) -> core.PodTemplateSpecArgsDict:
-    """The template of the head: no accelerator, and the model's files all the same.
+    """Return the template of the head: no accelerator, but the model's files.
 
-    Serve runs an application's builder as a task that asks for no CPU (ray 2.60, serve/_private/application_state.py), and such a task
-    may land on the head whatever `num-cpus` says.
+    Serve runs an application's builder as a task that requests no CPU (ray 2.60, serve/_private/application_state.py), and such a task
+    may run on the head regardless of `num-cpus`.
     """
-    files = _model_files(name, spec, site, weights)
     memory = canonical(spec.head.memory)
     sizes = scratch_of(spec, site.target, memory=memory, share=_HEAD_SHARE)
     resources = core.ResourceRequirementsArgsDict(
         requests={"cpu": canonical(spec.head.cpu), "memory": memory, **sizes.request(_HEAD_SHARE, site.target)},
         limits={"memory": memory},
     )
-    container = present(
-        core.ContainerArgsDict(
-            name="ray-head",
-            image=workload.image_of(spec, "ray-serve", site.target),
-            working_dir=_working_directory(spec),
-            # An image for GPUs names all of them: without this the head would see, and offer, those of the pods beside it.
-            env=workload.environment(spec, {**_ENVIRONMENT, **NO_DEVICES}, {"SERVER_KEY": site.server_key}, target=site.target),
-            ports=[
-                core.ContainerPortArgsDict(name=port, container_port=number)
-                # Without a port called serve on the head, which serves nothing here, KubeRay makes no serve service (seen with v1.7.0).
-                for port, number in {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metrics": 8080, "serve": 8000}.items()
-            ],
-            resources=resources,
-            # Ray writes below its home and /tmp/ray only, which are volumes (Ray 2.60 started with a read-only root, 2026-11).
-            security_context=workload.container_security(read_only_root=True),
-            volume_mounts=[*workload.scratch_mounts(site.target), *files],
-        )
-    )
-    # The autoscaler runs beside the head as the account that KubeRay makes for it.
+    # An image for GPUs claims all of them: without NO_DEVICES the head would see, and offer, those of other pods. Ray writes below its
+    # home and /tmp/ray only, which are volumes (Ray 2.60 started with a read-only root, 2026-11).
+    container = _container("ray-head", name, spec, site, weights, ports=_HEAD_PORTS, env=NO_DEVICES, read_only_root=True)
+    container["resources"] = resources
+    # The autoscaler runs in the head's pod with the account that KubeRay makes for it.
     account = service_account if spec.worker_autoscaling is None else None
-    return _template(name, spec, site, container, account, weights=weights, sizes=sizes)
-
-
-def _has_nvidia(site: Site) -> bool:
-    return site.target.accelerator is not None and site.target.accelerator.vendor == "nvidia"
+    return _template(name, spec, site, weights, container, sizes, account)
 
 
 def worker_pod(
     name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None, service_account: pulumi.Input[str]
 ) -> core.PodTemplateSpecArgsDict:
-    """The template of the workers, with their accelerators and the model's files."""
-    container = present(
+    """Return the template of the workers, with their accelerators and the model's files."""
+    # NVIDIA's container hook writes into the root file system when it adds the driver's libraries.
+    read_only_root = not on_vendor(site.target, "nvidia")
+    container = _container("ray-worker", name, spec, site, weights, ports=_WORKER_PORTS, env={}, read_only_root=read_only_root)
+    container["resources"] = workload.resources_of(spec, spec.accelerators_per_pod, site.target)
+    container["lifecycle"] = workload.PRE_STOP
+    sizes = replica_scratch(spec, spec.accelerators_per_pod, site.target)
+    return _template(name, spec, site, weights, container, sizes, service_account)
+
+
+def _container(
+    role: str,
+    name: str,
+    spec: RayServeSpec,
+    site: Site,
+    weights: ModelMount | None,
+    *,
+    ports: Mapping[str, int],
+    env: Mapping[str, str],
+    read_only_root: bool,
+) -> core.ContainerArgsDict:
+    # The working directory of Ray's own images; the code of a user's image is imported from the directory of that image.
+    known = spec.image is not None and family_of(spec.image) is catalogue()["ray"]
+    mounts = [*model_mounts(f"{MODELS}/{name}", weights), *artifact_mounts(site.artifacts), *extra_mounts(spec)]
+    return present(
         core.ContainerArgsDict(
-            name="ray-worker",
-            image=workload.image_of(spec, "ray-serve", site.target),
-            # The gateway presents this key to Serve, which compares nothing; an application of one's own may.
-            working_dir=_working_directory(spec),
-            env=workload.environment(spec, _ENVIRONMENT, {"SERVER_KEY": site.server_key}, target=site.target),
-            ports=[
-                core.ContainerPortArgsDict(name="serve", container_port=8000),
-                core.ContainerPortArgsDict(name="metrics", container_port=8080),
-            ],
-            resources=workload.resources_of(spec, spec.accelerators_per_pod, site.target),
-            lifecycle=core.LifecycleArgsDict(
-                pre_stop=core.LifecycleHandlerArgsDict(sleep=core.SleepActionArgsDict(seconds=workload.PRE_STOP_SECONDS)),
-            ),
-            # NVIDIA's container hook writes into the root file system when it adds the driver's libraries.
-            security_context=workload.container_security(read_only_root=not _has_nvidia(site)),
-            volume_mounts=[*workload.scratch_mounts(site.target), *_model_files(name, spec, site, weights)],
+            name=role,
+            image=workload.image_of(spec, site.target),
+            working_dir=catalogue()["ray"].workdir if known else None,
+            # The gateway sends this key to Serve, which does not check it; an application of the user's own may.
+            env=workload.environment(spec, {**VLLM_ENVIRONMENT, **env}, {"SERVER_KEY": site.server_key}, target=site.target),
+            ports=workload.container_ports(ports),
+            security_context=container_security(read_only_root=read_only_root),
+            volume_mounts=[*scratch_mounts(site.target), *mounts],
         )
     )
-    sizes = workload.replica_scratch(spec, spec.accelerators_per_pod, site.target)
-    return _template(name, spec, site, container, service_account, weights=weights, sizes=sizes)
-
-
-def _model_files(name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None) -> list[core.VolumeMountArgsDict]:
-    return [*model_mounts(f"/models/{name}", weights), *artifact_mounts(site.artifacts, MODEL_VOLUME), *placement.mounts(spec)]
-
-
-def _working_directory(spec: RayServeSpec) -> str | None:
-    """The directory that Ray starts in. Code in an image of the user's own is imported from the image's directory, which then stays."""
-    known = spec.image is not None and family_of(spec.image) is catalogue()["ray"]
-    return catalogue()["ray"].workdir if known else None
 
 
 def _template(
     name: str,
     spec: RayServeSpec,
     site: Site,
-    container: core.ContainerArgsDict,
-    account: pulumi.Input[str] | None,
-    *,
     weights: ModelMount | None,
+    container: core.ContainerArgsDict,
     sizes: Scratch,
+    account: pulumi.Input[str] | None,
 ) -> core.PodTemplateSpecArgsDict:
-    target = site.target
-    files = model_mounts(f"/models/{name}", weights)
-    gates = [*verification(weights, files, spec.preheat), *artifact_gates(site.artifacts, MODEL_VOLUME, spec.preheat)]
-    return core.PodTemplateSpecArgsDict(
-        metadata=present(
-            meta.ObjectMetaArgsDict(
-                labels={**spec.labels, **selector(workload.COMPONENT, name)}, annotations=dict(spec.annotations) or None
-            )
-        ),
-        spec=present(
-            core.PodSpecArgsDict(
-                service_account_name=account,
-                automount_service_account_token=None if account is None else False,
-                enable_service_links=False,
-                termination_grace_period_seconds=workload.budget(spec, spec.accelerators_per_pod, target).grace,
-                runtime_class_name=target.runtime_class,
-                node_selector=dict(target.node_selector),
-                tolerations=placement.tolerations(target, spec.tolerations),
-                priority_class_name=spec.priority_class_name,
-                scheduler_name=spec.scheduler_name,
-                image_pull_secrets=placement.pull_secrets(spec),
-                affinity=placement.affinity(spec),
-                topology_spread_constraints=spread(selector(workload.COMPONENT, name)),
-                security_context=workload.pod_security(user=RAY_USER),
-                init_containers=gates or None,
-                containers=[container],
-                volumes=[*workload.scratch(sizes, target), *model_volumes(weights), *placement.volumes(spec)],
-            )
-        ),
+    """Return the template of a pod with `container`; KubeRay sets the account if `account` is None."""
+    files = model_mounts(f"{MODELS}/{name}", weights)
+    gates = [*weights_gate(weights, files, spec.preheat), *artifact_gates(site.artifacts, spec.preheat)]
+    pod = core.PodSpecArgsDict(
+        service_account_name=account,
+        automount_service_account_token=None if account is None else False,
+        termination_grace_period_seconds=workload.budget(spec, site.target).grace,
+        security_context=pod_security(user=RAY_USER),
+        init_containers=gates or None,
+        containers=[container],
+        volumes=[*scratch(sizes, site.target), *model_volumes(weights), *extra_volumes(spec)],
     )
+    return workload.placed(name, spec, site.target, pod, labels={}, annotations={})

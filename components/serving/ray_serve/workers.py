@@ -19,22 +19,28 @@ class WorkerAutoscaling(Spec):
     """Ray's own autoscaler of worker pods, between `replicas` and this."""
 
     max_replicas: Annotated[int, Field(ge=1, le=1000)]
-    """The most worker pods."""
+    """Maximum number of worker pods."""
     idle_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = _IDLE_SECONDS
     """Seconds that a worker is idle before it is removed."""
 
 
 class GcsFaultTolerance(Spec):
-    """Keeps the cluster's state in Redis, so that workers go on serving while the head is replaced."""
+    """Keeps the cluster's state in Redis, so that workers continue to serve while the head is replaced."""
 
     redis_address: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.-]+:[1-9][0-9]{0,4}$", max_length=260)]
     """host:port."""
     password_secret: DnsName | None = None
     """A Secret of the inference namespace with the key `password`."""
 
+    @property
+    def redis(self) -> tuple[str, int]:
+        """The host and the port."""
+        host, _, port = self.redis_address.rpartition(":")
+        return host, int(port)
+
 
 class HeadResources(Spec):
-    """The requests of the head. It holds no card and serves no request."""
+    """The requests of the head, which has no accelerator and serves no request."""
 
     cpu: Cpu = "2"
     """CPU of the head."""
@@ -63,13 +69,8 @@ class RayReplicas(ReplicaRange):
             ...
 
     @property
-    def most_workers(self) -> int:
-        """The most worker pods that there may be."""
-        return self.max_replicas
-
-    @property
     def max_replicas(self) -> int:
-        """The most worker pods that there may be."""
+        """The maximum number of worker pods."""
         return super().max_replicas if self.worker_autoscaling is None else self.worker_autoscaling.max_replicas
 
     @property
@@ -79,7 +80,7 @@ class RayReplicas(ReplicaRange):
 
     @property
     def scaled_applications(self) -> dict[str, AnyApplication]:
-        """The applications; an LLM without bounds of its own has as many replicas as the range of workers holds."""
+        """The applications; an LLM without limits of its own has as many replicas as the range of workers can run."""
         if self.scaling is None:
             return dict(self.applications)
         return {
@@ -111,7 +112,6 @@ class RayReplicas(ReplicaRange):
 
     @property
     def default_signals(self) -> ScalingSignals:
-        """Ray's own."""
         return _SIGNALS
 
     @property

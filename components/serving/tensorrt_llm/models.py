@@ -1,6 +1,7 @@
-"""The models of a TensorRT-LLM repository, as specs: the engine with the steps around it.
+"""The models of a TensorRT-LLM repository, and its files: the engine with the steps around it.
 
-Names of models and tensors are those of NVIDIA's templates, so that clients and tools made for them work.
+Names of models and tensors are those of NVIDIA's templates, so that clients and tools made for them work. Weights and engines are not part
+of the repository; they are mounted next to it. The same spec gives the same bytes.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+from components.handles import NodeTarget
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from components.serving.triton import repository as triton
 from components.serving.triton.ensemble import EnsembleModel
+from components.serving.triton.messages import text_of
 from components.serving.triton.models import PythonModel, RepositoryModel
-from components.serving.triton.tensors import InputTensor, OutputTensor
+from components.serving.triton.tensors import STREAM, InputTensor, OutputTensor
 
 ENGINE = "tensorrt_llm"
 ENSEMBLE = "ensemble"
@@ -23,7 +27,7 @@ _WORDS = {"dataType": "TYPE_INT32", "dims": [2, -1]}
 _IDS = {"dataType": "TYPE_INT32", "dims": [-1]}
 _INT = {"dataType": "TYPE_INT32", "dims": [1]}
 _BEAMS = {"dataType": "TYPE_INT32", "dims": [-1, -1]}
-# What sampling is called outside, what the engine calls it, and its type; spelled alike by TensorRT-LLM 0.19 to 1.2.
+# Sampling inputs of clients, by the engine's name and type of each; the same in TensorRT-LLM 0.19 to 1.2.
 _SAMPLING = {
     "temperature": ("temperature", "TYPE_FP32"),
     "top_k": ("runtime_top_k", "TYPE_INT32"),
@@ -33,8 +37,9 @@ _SAMPLING = {
     "frequency_penalty": ("frequency_penalty", "TYPE_FP32"),
     "stream": ("streaming", "TYPE_BOOL"),
 }
-# Inputs that ask for the answer in pieces.
-_PIECES = ("stream", "streaming")
+# Not in the repository's directory: Triton takes every directory of its repository for a model.
+LAUNCH = "launch"
+_EXECUTOR = "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker"
 
 
 class EngineModel(RepositoryModel):
@@ -48,33 +53,31 @@ class EngineModel(RepositoryModel):
 
     @property
     def inputs(self) -> Mapping[str, InputTensor]:
-        """Inputs by name; those of one value a request are handed on without their axis."""
-        given = {engine: _one(kind) for engine, kind in _SAMPLING.values()}
-        return _inputs(
-            {
-                "input_ids": _IDS,
-                "input_lengths": _INT,
-                "request_output_len": _INT,
-                **{name: {**_INT, "optional": True} for name in ("end_id", "pad_id")},
-                **{name: {**_WORDS, "optional": True} for name in ("stop_words_list", "bad_words_list")},
-                **given,
-                "stop": _one("TYPE_BOOL"),
-            }
-        )
+        """Inputs by name. Those of one value per request reach the engine without their axis."""
+        optional = {"end_id": _INT, "pad_id": _INT, "stop_words_list": _WORDS, "bad_words_list": _WORDS}
+        sampling = {engine: _one(kind) for engine, kind in _SAMPLING.values()}
+        tensors = {
+            "input_ids": _IDS,
+            "input_lengths": _INT,
+            "request_output_len": _INT,
+            **_optional(optional),
+            **sampling,
+            "stop": _one("TYPE_BOOL"),
+        }
+        return {name: InputTensor.model_validate(tensor) for name, tensor in tensors.items()}
 
     @property
     def outputs(self) -> Mapping[str, OutputTensor]:
-        """Outputs by name, one row a beam."""
+        """Outputs by name, with one row per beam."""
         return {"output_ids": OutputTensor.model_validate(_BEAMS), "sequence_length": OutputTensor.model_validate(_IDS)}
 
     @property
     def streams(self) -> bool:
-        """Whether a request may be answered by more than one response."""
         return self.decoupled
 
 
-def models(spec: TensorrtLlmSpec, *, weights: str, engines: str) -> dict[str, RepositoryModel]:
-    """The repository's models by name; `weights` and `engines` are directories inside the pod."""
+def models(spec: TensorrtLlmSpec, *, weights: str, engines: str) -> dict[str, EngineModel | PythonModel | EnsembleModel]:
+    """Return the repository's models by name; `weights` and `engines` are directories inside the pod."""
     return {
         "preprocessing": _preprocessing(spec, weights),
         ENGINE: EngineModel.model_validate(
@@ -87,11 +90,11 @@ def models(spec: TensorrtLlmSpec, *, weights: str, engines: str) -> dict[str, Re
 
 
 PUBLIC = (BLS, ENSEMBLE)
-"""The models that clients call, the one to take first."""
+"""The models that clients call, the preferred one first."""
 
 
 def payload(file: str) -> str:
-    """The source of a program that runs in the pod."""
+    """Return the source of a program that runs in the pod."""
     return (files("components.serving.tensorrt_llm") / "payload" / file).read_text(encoding="utf-8")
 
 
@@ -101,7 +104,7 @@ def _preprocessing(spec: TensorrtLlmSpec, weights: str) -> PythonModel:
         "preprocessing.py",
         maxBatchSize=spec.max_batch_size,
         instances=spec.preprocessing_instance_count,
-        input={"QUERY": _TEXT, **{name: {**tensor, "optional": True} for name, tensor in optional.items()}},
+        input={"QUERY": _TEXT, **_optional(optional)},
         output={
             "INPUT_ID": _IDS,
             "REQUEST_INPUT_LEN": _INT,
@@ -127,14 +130,14 @@ def _postprocessing(spec: TensorrtLlmSpec, weights: str) -> PythonModel:
 
 
 def _sampling(spec: TensorrtLlmSpec) -> dict[str, tuple[str, str]]:
-    """What clients may set; none can ask a model for pieces that answers only once."""
-    return {name: given for name, given in _SAMPLING.items() if spec.streaming or name not in _PIECES}
+    """Return the sampling inputs of clients; a model that does not stream has no input to request it."""
+    return {name: row for name, row in _SAMPLING.items() if spec.streaming or name != STREAM}
 
 
 def _text_inputs(spec: TensorrtLlmSpec) -> dict[str, Any]:
     optional = {"max_tokens": _INT, "bad_words": _TEXTS, "stop_words": _TEXTS, "end_id": _INT, "pad_id": _INT}
     sampling = {name: _one(kind) for name, (_, kind) in _sampling(spec).items()}
-    return {"text_input": _TEXT, **{name: {**tensor, "optional": True} for name, tensor in optional.items()}, **sampling}
+    return {"text_input": _TEXT, **_optional(optional), **sampling}
 
 
 def _ensemble(spec: TensorrtLlmSpec) -> EnsembleModel:
@@ -171,8 +174,8 @@ def _ensemble(spec: TensorrtLlmSpec) -> EnsembleModel:
             "outputMap": {"OUTPUT": "text_output"},
         },
     ]
-    given = {"kind": "ensemble", "maxBatchSize": spec.max_batch_size, "input": _text_inputs(spec), "output": {"text_output": _TEXTS}}
-    return EnsembleModel.model_validate({**given, "steps": steps})
+    tensors = {"input": _text_inputs(spec), "output": {"text_output": _TEXTS}}
+    return EnsembleModel.model_validate({"kind": "ensemble", "maxBatchSize": spec.max_batch_size, **tensors, "steps": steps})
 
 
 def _bls(spec: TensorrtLlmSpec) -> PythonModel:
@@ -194,5 +197,54 @@ def _one(data_type: str) -> dict[str, Any]:
     return {"dataType": data_type, "dims": [1], "optional": True}
 
 
-def _inputs(given: Mapping[str, Any]) -> dict[str, InputTensor]:
-    return {name: InputTensor.model_validate(tensor) for name, tensor in given.items()}
+def _optional(tensors: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: {**tensor, "optional": True} for name, tensor in tensors.items()}
+
+
+def repository_files(spec: TensorrtLlmSpec, *, weights: str, engines: str, target: NodeTarget) -> dict[str, str]:
+    """Return the repository's files by path; `weights` and `engines` are directories inside the pod."""
+    placed: dict[str, str] = {}
+    for name, model in models(spec, weights=weights, engines=engines).items():
+        if isinstance(model, EngineModel):
+            # The version directory must exist, and a ConfigMap has files only.
+            placed[f"{name}/{model.version}/engine.txt"] = "the engines are mounted beside the repository\n"
+            placed[f"{name}/config.pbtxt"] = text_of(_engine(name, model, spec))
+        else:
+            placed |= triton.model_files(name, model, spec, weights=weights, target=target)
+    if spec.has_ranks:
+        placed[f"{LAUNCH}/ranks.py"] = payload("ranks.py")
+    return dict(sorted(placed.items()))
+
+
+def _engine(name: str, model: EngineModel, spec: TensorrtLlmSpec) -> dict[str, Any]:
+    made = triton.base_config(name, model)
+    for tensor in made["input"]:
+        if tensor["dims"] == [1]:
+            tensor["reshape"] = {}
+        elif tensor["name"] in ("input_ids", "stop_words_list", "bad_words_list"):
+            tensor["allowRaggedBatch"] = True
+    share = spec.kv_cache_free_gpu_mem_fraction
+    parameters = {
+        "gpt_model_type": "inflight_fused_batching",
+        "gpt_model_path": model.engines,
+        "tokenizer_dir": model.tokenizer,
+        "exclude_input_in_output": "true",
+        "batch_scheduler_policy": "guaranteed_no_evict",
+        "max_beam_width": "1",
+        "executor_worker_path": _EXECUTOR,
+        "FORCE_CPU_ONLY_INPUT_TENSORS": "no",
+        **({} if share is None else {"kv_cache_free_gpu_mem_fraction": str(share)}),
+        **spec.parameters,
+    }
+    return {
+        **made,
+        "backend": "tensorrtllm",
+        "modelTransactionPolicy": {"decoupled": model.decoupled},
+        "instanceGroup": [{"kind": "KIND_CPU", "count": 1}],
+        "dynamicBatching": {
+            "preferredBatchSize": [model.max_batch_size],
+            "maxQueueDelayMicroseconds": spec.max_queue_delay_microseconds,
+            "defaultQueuePolicy": {"maxQueueSize": spec.max_queue_size},
+        },
+        **triton.parameters(parameters),
+    }

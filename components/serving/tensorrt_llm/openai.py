@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import json
 
-from pulumi_kubernetes.core import v1 as core
-
 from components.handles import Endpoint, ModelMount
 from components.serving import workload
 from components.serving.engine import openai_endpoint
-from components.serving.model_service import FILES_VOLUME, model_mounts, model_volumes
+from components.serving.hardware import NO_DIRECT_COPIES
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from components.serving.tensorrt_llm.words import option_list
+from components.serving.volumes import CACHE, FILES_VOLUME, MODELS, model_mounts, model_volumes, read_only_mount
 
 PORT = 8000
-MODELS = "/models"
 SETTINGS = "/settings"
 _FILE = "llm.yaml"
 
 
 def server(name: str, spec: TensorrtLlmSpec, weights: ModelMount | None, *, image: str) -> workload.Server:
-    """What runs in the pod. The server calls the model by the name of its directory, which is the model's own."""
+    """Return `trtllm-serve`. It gives the model the name of its directory, which is the model's own."""
     return workload.Server(
         image=image,
         command=["trtllm-serve", "serve"],
@@ -33,27 +32,21 @@ def server(name: str, spec: TensorrtLlmSpec, weights: ModelMount | None, *, imag
         env=environment(spec),
         secret_env={},
         volumes=model_volumes(weights),
-        mounts=[
-            *model_mounts(f"{MODELS}/{name}", weights),
-            core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=SETTINGS, read_only=True),
-        ],
+        mounts=[*model_mounts(f"{MODELS}/{name}", weights), read_only_mount(FILES_VOLUME, SETTINGS)],
         files={_FILE: settings(spec)},
     )
 
 
 def endpoint(name: str, spec: TensorrtLlmSpec) -> Endpoint:
-    """What gateway, policies and status read about this server."""
-    # /metrics is a JSON list of iterations; what Prometheus reads comes with return_perf_metrics. The server knows no key: the network
+    # /metrics is a JSON list of iterations; return_perf_metrics adds the page for Prometheus. The server checks no key: the network
     # policy admits the gateway alone.
-    return openai_endpoint(
-        name, spec, engine="tensorrt-llm", port=PORT, served_names=(name,), server_key=None, metrics_path="/prometheus/metrics"
-    )
+    return openai_endpoint(name, spec, port=PORT, served_names=[name], server_key=None, metrics_path="/prometheus/metrics")
 
 
 def serve_args(spec: TensorrtLlmSpec, *, model: str) -> list[str]:
-    """Arguments of `trtllm-serve serve`, in a fixed order."""
-    given = {
-        "--host": "0.0.0.0",  # noqa: S104 - the pod's own address; a NetworkPolicy stands before it
+    """Return the arguments of `trtllm-serve serve`, in a fixed order."""
+    values = {
+        "--host": "0.0.0.0",  # noqa: S104 - the pod's own address; a NetworkPolicy protects it
         "--port": PORT,
         "--backend": "pytorch",
         "--tp_size": spec.tensor_parallel_size,
@@ -61,23 +54,21 @@ def serve_args(spec: TensorrtLlmSpec, *, model: str) -> list[str]:
         "--max_batch_size": spec.max_batch_size,
         "--max_seq_len": spec.max_seq_len,
         "--max_num_tokens": spec.max_num_tokens,
-        # Spelled so in every release; --config is its newer name.
+        # Every release has this name; --config is its newer name.
         "--extra_llm_api_options": f"{SETTINGS}/{_FILE}",
     }
-    return [model, *(f"{option}={value}" for option, value in given.items() if value is not None)]
+    return [model, *option_list(values)]
 
 
 def settings(spec: TensorrtLlmSpec) -> str:
-    """The file of further arguments of tensorrt_llm.LLM. JSON is YAML, so it is written as such."""
+    """Return the file of further arguments of tensorrt_llm.LLM. JSON is YAML, so it is written as such."""
     dtype = {} if spec.dtype == "auto" else {"dtype": spec.dtype}
     cache = {"kv_cache_config": spec.kv_cache} if spec.kv_cache else {}
     return json.dumps({"return_perf_metrics": True, **dtype, **spec.llm_args, **cache}, indent=2, sort_keys=True) + "\n"
 
 
 def environment(spec: TensorrtLlmSpec) -> dict[str, str]:
-    """The variables of every process that runs TensorRT-LLM."""
-    clear = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{workload.CACHE}/huggingface"}
-    if spec.world_size > 1:
-        # Without a capability that the pod drops, ranks cannot read each other's memory directly.
-        clear["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
-    return clear
+    """Return the variables of every process that runs TensorRT-LLM."""
+    # Without a capability that the pod drops, ranks cannot read each other's memory directly.
+    ranks = NO_DIRECT_COPIES if spec.world_size > 1 else {}
+    return {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{CACHE}/huggingface", **ranks}

@@ -1,4 +1,4 @@
-"""What a user writes about a model behind TensorRT-LLM: `trtllm-serve`, or engines that are built beforehand and served by Triton.
+"""The settings of a model behind TensorRT-LLM: `trtllm-serve`, or engines that are built beforehand and served by Triton.
 
 Words are TensorRT-LLM's own. Without `build` the PyTorch backend reads the weights as they are; with it a Job builds engines once.
 """
@@ -15,55 +15,46 @@ from components.serving.parallel import ShardedModel
 from components.serving.scaling_spec import IN_FLIGHT, QUEUE_TIME, ScalingSignals
 from components.serving.tensorrt_llm.words import BUILD_OPTIONS, CONVERT_OPTIONS, LLM_ARGS, PARAMETERS
 from components.serving.triton import builds
-from components.serving.triton.served import TritonMetrics, TritonPorts, TritonServed
+from components.serving.triton.served import TritonServed
 from components.spec import DnsLabel, Spec, SpecError
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
 
-# PyTorch is the default backend from TensorRT-LLM 1.0 on. The examples lie where the build looks for them from 0.19 on.
+# PyTorch is the default backend from TensorRT-LLM 1.0 on. The examples have the paths that the build expects from 0.19 on.
 _SINCE = {"serve": "25.09", "engines": "25.05"}
-# NVIDIA's cards of an older generation are no longer supported (TensorRT-LLM 1.x support matrix: Ampere and newer).
+# NVIDIA's accelerators of an older generation are no longer supported (TensorRT-LLM 1.x support matrix: Ampere and newer).
 _OLDEST_COMPUTE = 8.0
-_ENGINE_ONLY: dict[str, object] = {
-    "streaming": True,
-    "max_tokens": 256,
-    "ports": TritonPorts(),
-    "metrics": TritonMetrics(),
-    "model_load_thread_count": 4,
-    "preprocessing_instance_count": 1,
-    "postprocessing_instance_count": 1,
-    "max_queue_delay_microseconds": 0,
-    "max_queue_size": 0,
-    "parameters": {},
-}
+_ENGINE_ONLY = (
+    *("streaming", "max_tokens", "ports", "metrics", "model_load_thread_count", "preprocessing_instance_count"),
+    *("postprocessing_instance_count", "max_queue_delay_microseconds", "max_queue_size", "parameters"),
+)
 _CACHE, _CACHE_SHARE = "kv_cache_config", "free_gpu_memory_fraction"
 Option = Annotated[str, StringConstraints(pattern=r"^--[a-z][a-z0-9_]*(=[^\x00-\x1f]{1,200})?$")]
 
 
 class EngineBuild(Spec):
-    """How engines are built from the weights: convert_checkpoint.py and trtllm-build of the model's own image, once for each change."""
+    """A build of engines from the weights by convert_checkpoint.py and trtllm-build of the model's own image, once for each change."""
 
     model_family: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_]{0,40}$")]
     """The directory among TensorRT-LLM's examples that holds the model's convert_checkpoint.py: llama, qwen, gemma, phi, ..."""
     max_input_len: PositiveInt | None = None
     """Maximum tokens of a prompt. Default: trtllm-build decides."""
     convert_args: list[Option] = []
-    """Further options of convert_checkpoint.py as it spells them, such as --use_fp8; none that a field sets."""
+    """Further options of convert_checkpoint.py, such as --use_fp8. Options that a field sets are rejected."""
     build_args: list[Option] = []
-    """Further options of trtllm-build as it spells them, such as --gemm_plugin=auto; none that a field sets."""
+    """Further options of trtllm-build, such as --gemm_plugin=auto. Options that a field sets are rejected."""
     cards: Annotated[int, Field(ge=1, le=16)] = 1
     """Accelerators that the Job requests; engines of a parallel model are built on them in turn. The Job waits while the pool is full."""
     timeout_seconds: Annotated[int, Field(ge=300, le=86_400)] = 7200
     """Seconds after which a build fails."""
     round: Annotated[int, Field(ge=0, le=9999)] = 0
-    """Raise it by one to build again, into a directory of its own."""
+    """Increase it to build again, into a new directory."""
 
     @model_validator(mode="after")
     def _options_repeat_no_field(self) -> Self:
         for field, given, ours in (("convertArgs", self.convert_args, CONVERT_OPTIONS), ("buildArgs", self.build_args, BUILD_OPTIONS)):
-            repeated = [each for each in given if each.partition("=")[0] in ours]
-            if repeated:
+            if repeated := [each for each in given if each.partition("=")[0] in ours]:
                 raise ValueError(f"{', '.join(repeated)} is not allowed in {field}, since a field or inferplan sets it. Remove it")
         return self
 
@@ -79,7 +70,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     max_seq_len: PositiveInt | None = None
     """Maximum tokens of a prompt and its answer together. Default: the model's own limit."""
     max_num_tokens: PositiveInt | None = None
-    """Tokens of one step of the engine over all of its requests; TensorRT-LLM's default is 8192."""
+    """Maximum tokens in one step of the engine, over all requests; TensorRT-LLM's default is 8192."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     """The data type of computations; auto is the checkpoint's own."""
     kv_cache_free_gpu_mem_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -99,7 +90,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     postprocessing_instance_count: Annotated[int, Field(ge=1, le=64)] = 1
     """With build: instances of the model that turns tokens into text."""
     max_queue_delay_microseconds: NonNegativeInt = 0
-    """With build: how long a request may wait for others."""
+    """With build: time that a request may wait for others."""
     max_queue_size: NonNegativeInt = 0
     """With build: maximum waiting requests; the server rejects further ones. 0 means unlimited."""
     parameters: dict[str, str] = {}
@@ -107,12 +98,10 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     @property
     def default_signals(self) -> ScalingSignals:
-        """The time in Triton's queue; trtllm-serve reports none."""
         return QUEUE_TIME if self.serves_engines else IN_FLIGHT
 
     @property
     def builds_engines(self) -> bool:
-        """True if `build` is set."""
         return self.build is not None
 
     @model_validator(mode="before")
@@ -129,12 +118,11 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     @field_validator("llm_args")
     @classmethod
     def _llm_args_repeat_no_field(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        repeated = [f"{name} ({LLM_ARGS[name]})" for name in given if name in LLM_ARGS]
-        if repeated:
+        if repeated := [f"{name} ({LLM_ARGS[name]})" for name in given if name in LLM_ARGS]:
             raise ValueError(f"{', '.join(repeated)} is not allowed in llmArgs. Remove it")
         cache = given.get(_CACHE, {})
         if not isinstance(cache, dict):
-            raise ValueError(  # noqa: TRY004 - pydantic reports a ValueError as a fault
+            raise ValueError(  # noqa: TRY004 - pydantic reports only a ValueError
                 f"{_CACHE} is {cache!r}, and TensorRT-LLM takes a mapping there; write {{enable_block_reuse: true}} or the like"
             )
         if _CACHE_SHARE in cache:
@@ -144,8 +132,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     @field_validator("parameters")
     @classmethod
     def _parameters_are_the_backends(cls, given: dict[str, str]) -> dict[str, str]:
-        unknown = sorted(set(given) - PARAMETERS)
-        if unknown:
+        if unknown := sorted(set(given) - PARAMETERS):
             raise ValueError(
                 f"{', '.join(unknown)} is not a parameter of the backend, or a field sets it. Parameters: {', '.join(sorted(PARAMETERS))}"
             )
@@ -157,7 +144,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
             raise ValueError(
                 "llmArgs are arguments of trtllm-serve, and build serves engines; use build.buildArgs and parameters, or remove build"
             )
-        stray = [to_camel(name) for name, default in _ENGINE_ONLY.items() if getattr(self, name) != default]
+        stray = [to_camel(name) for name in _ENGINE_ONLY if getattr(self, name) != type(self).model_fields[name].default]
         if not self.serves_engines and stray:
             raise ValueError(
                 f"{', '.join(stray)} belongs to engines in Triton, and trtllm-serve has no such setting; add build, or remove it"
@@ -166,10 +153,6 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
             raise ValueError(
                 "build writes engines next to the weights on a share, so it requires preheat. Add preheat: {into: <nfs store>}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _the_engines_have_one_source(self) -> Self:
         if self.engine_dir is not None and self.build is not None:
             raise ValueError("engineDir has engines, and build makes new ones. Remove one of them")
         if self.engine_dir is not None and self.engine_dir not in self.artifacts:
@@ -177,10 +160,6 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
                 f"engineDir names {self.engine_dir!r}, which is not an artifact. Artifacts: {', '.join(self.artifacts) or 'none'}. "
                 f"Add artifacts: {{{self.engine_dir}: {{store, path}}}}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _lengths_fit(self) -> Self:
         longest = None if self.build is None else self.build.max_input_len
         if longest is not None and self.max_seq_len is not None and longest >= self.max_seq_len:
             raise ValueError(f"build.maxInputLen {longest} leaves no room for an answer in maxSeqLen {self.max_seq_len}; lower it")
@@ -195,12 +174,11 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     @property
     def needs_share(self) -> bool:
-        """Engines are built on one node and served on others."""
         return self.build is not None
 
     @property
     def has_ranks(self) -> bool:
-        """Whether engines of several ranks are served, each by a process of its own."""
+        """True if engines of several ranks are served, each by a process of its own."""
         return self.serves_engines and self.world_size > 1
 
     @property
@@ -210,11 +188,10 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     @property
     def accelerators_per_pod(self) -> int:
-        """Accelerators for each replica."""
         return self.accelerators or self.world_size
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
-        """Cards that TensorRT-LLM does not know any more, images that lack what is served, and a build larger than a node."""
+        """Yield accelerators that TensorRT-LLM no longer supports, images that cannot serve the model, and a build larger than a node."""
         if target.accelerator is None or target.accelerator.vendor != "nvidia":
             return
         compute = target.accelerator.compute
@@ -234,7 +211,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
             )
 
     def _fault_of(self, image: str) -> str | None:
-        """What keeps `image` from serving the model; None where nothing is known to."""
+        """Return the reason why `image` cannot serve the model; None if none is known."""
         if not self.serves_engines:
             return builds.fault_of(image, "tensorrt-llm", since=_SINCE["serve"])
         return builds.fault_of(image, "tensorrt-llm", since=_SINCE["engines"]) or builds.lacks_engines(image)

@@ -1,4 +1,4 @@
-"""Triton's ModelConfig message, and its text form. It knows the message's fields and none of our specs."""
+"""Triton's ModelConfig message, and its text form."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_FILE = Path("grpc") / "model_config_pb2.py"
-
 
 @cache
 def messages() -> ModuleType:
-    """The generated module of `model_config.proto`. Raises ImportError when tritonclient is not installed."""
+    """Return the generated module of `model_config.proto`. Raises ImportError when tritonclient is not installed."""
     package = find_spec("tritonclient")
     if package is None or not package.submodule_search_locations:
         raise ImportError("tritonclient is not installed; run make setup")
     # By path: importing the package would import grpc's generated services with it, which need grpc's own version.
-    path = Path(next(iter(package.submodule_search_locations))) / _FILE
+    path = Path(next(iter(package.submodule_search_locations))) / "grpc" / "model_config_pb2.py"
     spec = spec_from_file_location("inferplan_triton_model_config", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded; run make setup")
@@ -28,22 +26,16 @@ def messages() -> ModuleType:
     return module
 
 
-def text_of(config: Any) -> str:
-    """A ModelConfig as `config.pbtxt` holds it; the same message gives the same bytes."""
-    from google.protobuf import text_format
+def text_of(config: Mapping[str, Any]) -> str:
+    """Return the text of `config.pbtxt` for a ModelConfig in protobuf's JSON form; the same message gives the same bytes."""
+    from google.protobuf import json_format, text_format
 
-    return text_format.MessageToString(config, as_utf8=True)
-
-
-def parse_into(message: Any, values: Mapping[str, Any]) -> None:
-    """Set fields of `message` from protobuf's JSON form."""
-    from google.protobuf import json_format
-
-    json_format.ParseDict(dict(values), message)
+    message = json_format.ParseDict(dict(config), messages().ModelConfig())
+    return text_format.MessageToString(message, as_utf8=True)
 
 
 def config_of(text: str) -> Any:
-    """The ModelConfig that `text` holds. Raises google.protobuf.text_format.ParseError with line and column."""
+    """Return the ModelConfig of a `config.pbtxt`. Raises google.protobuf.text_format.ParseError with line and column."""
     from google.protobuf import text_format
 
     return text_format.Parse(text, messages().ModelConfig())

@@ -1,34 +1,39 @@
-"""The kinds of models that a Triton repository may hold, discriminated by `kind`. Each judges itself; the graph is judged by `graph`."""
+"""The kinds of models with declared tensors in a Triton repository: Python code, and files of other backends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt, StringConstraints, model_validator
 
-from components.serving.triton.generation import Code, TextGeneration
-from components.serving.triton.sequences import SequenceBatching
-from components.serving.triton.tensors import (
-    STREAM,
+from components.serving.triton.scheduling import (
     DynamicBatching,
-    InputTensor,
-    OutputTensor,
     RateLimiter,
-    TensorName,
+    SequenceBatching,
     VersionPolicy,
     Warmup,
-    asks_for_pieces,
+    check_preferred_sizes,
 )
+from components.serving.triton.tensors import STREAM, InputTensor, OutputTensor, TensorName, can_request_streaming
 from components.spec import Spec
 from components.storage.spec import RelativePath
 
+Inputs = Annotated[dict[TensorName, InputTensor], Field(min_length=1)]
+Outputs = Annotated[dict[TensorName, OutputTensor], Field(min_length=1)]
+Device = Literal["cpu", "accelerator"]
+Code = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200_000),
+    Field(description="Python source, delivered with the repository."),
+]
+
 
 class RepositoryModel(Spec):
-    """What every model of a repository has."""
+    """The settings of every model of a repository."""
 
     max_batch_size: Annotated[int, Field(ge=0, le=65_536)] = 0
-    """Requests of one execution; 0 for a model that does not batch, whose dims are then whole shapes."""
+    """Maximum requests in one execution. With 0 the model does not batch, and its dims are whole shapes."""
     version: PositiveInt = 1
     """The number of the version that is written."""
     version_policy: VersionPolicy | None = None
@@ -57,23 +62,42 @@ class RepositoryModel(Spec):
 
     @property
     def streams(self) -> bool:
-        """Whether a request may be answered by more than one response."""
+        """True if a request may have more than one response."""
         return False
 
 
+class DeclaredTensors:
+    """A model whose tensors the stack file declares."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def input(self) -> Mapping[str, InputTensor]: ...
+        @property
+        def output(self) -> Mapping[str, OutputTensor]: ...
+
+    @property
+    def inputs(self) -> Mapping[str, InputTensor]:
+        return self.input
+
+    @property
+    def outputs(self) -> Mapping[str, OutputTensor]:
+        return self.output
+
+
 class ExecutedModel(RepositoryModel):
-    """A model that a backend executes: how often it is there, and how requests reach it."""
+    """A model that a backend executes: its instances, and the scheduling of its requests."""
 
     instances: Annotated[int, Field(ge=1, le=256)] | None = None
-    """Processes of this model in a replica; by default one for each card, or one where it uses none."""
+    """Processes of this model in a replica. Default: one per accelerator, or one if the model uses none."""
     dynamic_batching: DynamicBatching | None = None
     sequence_batching: SequenceBatching | None = None
     response_cache: bool = False
-    """Answers a repeated request from memory; the service needs responseCacheSize. Triton 2.51 keeps failures too, as empty answers."""
+    """Answers repeated requests from memory; requires responseCacheSize of the service. Triton 2.51 also caches failures, as empty answers."""
     rate_limiter: RateLimiter | None = None
     warmup: list[Warmup] = []
     parameters: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str] = {}
-    """Further parameters that the model reads; never a secret."""
+    """Further parameters of the model; never a secret."""
 
     @property
     def backend(self) -> str:
@@ -81,164 +105,135 @@ class ExecutedModel(RepositoryModel):
         return "python"
 
     @property
-    def on_cards(self) -> bool:
-        """Whether each instance holds an accelerator."""
+    def on_accelerators(self) -> bool:
+        """True if each instance has an accelerator."""
         return False
 
     @model_validator(mode="after")
-    def _sequences_fit(self) -> Self:
-        batching = self.sequence_batching
-        if batching is None:
-            return self
-        if self.dynamic_batching is not None:
-            raise ValueError("sequenceBatching and dynamicBatching exclude each other. Remove one of them")
-        twice = sorted({each.name for each in batching.control_input} & set(self.inputs))
-        if twice:
-            raise ValueError(f"{', '.join(twice)} is an input and a controlInput. Remove it from input: Triton sends it")
-        large = [] if batching.oldest is None else [size for size in batching.oldest.preferred_batch_size if size > self.max_batch_size]
-        if large:
-            raise ValueError(f"preferredBatchSize {large} is above maxBatchSize {self.max_batch_size}; lower it, or raise maxBatchSize")
-        return self
-
-    @model_validator(mode="after")
-    def _batching_fits(self) -> Self:
-        batching = self.dynamic_batching
-        if batching is None:
-            return self
-        if self.max_batch_size == 0:
-            raise ValueError("dynamicBatching needs batches, and maxBatchSize is 0; set maxBatchSize, or remove dynamicBatching")
-        large = [size for size in batching.preferred_batch_size if size > self.max_batch_size]
-        if large:
-            raise ValueError(f"preferredBatchSize {large} is above maxBatchSize {self.max_batch_size}; lower it, or raise maxBatchSize")
-        return self
-
-    @model_validator(mode="after")
-    def _streams_are_not_cached(self) -> Self:
+    def _scheduling_fits(self) -> Self:
+        sequences, batching = self.sequence_batching, self.dynamic_batching
+        if sequences is not None:
+            if batching is not None:
+                raise ValueError("sequenceBatching and dynamicBatching exclude each other. Remove one of them")
+            if twice := sorted({each.name for each in sequences.control_input} & set(self.inputs)):
+                raise ValueError(f"{', '.join(twice)} is an input and a controlInput. Remove it from input: Triton sends it")
+            check_preferred_sizes([] if sequences.oldest is None else sequences.oldest.preferred_batch_size, self.max_batch_size)
+        if batching is not None:
+            if self.max_batch_size == 0:
+                raise ValueError("dynamicBatching needs batches, and maxBatchSize is 0; set maxBatchSize, or remove dynamicBatching")
+            check_preferred_sizes(batching.preferred_batch_size, self.max_batch_size)
         if self.response_cache and self.streams:
             raise ValueError("responseCache holds single answers and this model streams; remove one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _warmup_fits(self) -> Self:
-        for each in self.warmup:
-            stray = sorted(set(each.dims) - set(self.inputs))
-            missing = sorted(name for name, tensor in self.inputs.items() if not tensor.optional and name not in each.dims)
-            if stray or missing:
-                raise ValueError(f"warmup needs dims for {', '.join(missing) or 'nothing more'} and has stray {', '.join(stray) or 'none'}")
-            if each.batch_size > self.max_batch_size:
-                raise ValueError(f"warmup.batchSize {each.batch_size} is above maxBatchSize {self.max_batch_size}; lower it")
-            if self.max_batch_size and not each.batch_size:
-                raise ValueError(f"warmup.batchSize is 0 and the model batches; write 1 to {self.max_batch_size}")
-            _check_shapes(each, self.inputs)
+        for warmup in self.warmup:
+            warmup.check(self.inputs, self.max_batch_size)
         return self
 
 
-def _check_shapes(warmup: Warmup, inputs: Mapping[str, InputTensor]) -> None:
-    for name, dims in warmup.dims.items():
-        wanted = inputs[name].dims
-        if len(dims) != len(wanted) or any(size not in (-1, given) for size, given in zip(wanted, dims, strict=True)):
-            raise ValueError(f"warmup.dims.{name} is {dims} and the input's dims are {wanted}; write a shape that fits them")
-
-
-class PythonModel(ExecutedModel):
-    """A model of your own for Triton's python backend: a class TritonPythonModel, in code or in a file beside the weights."""
+class PythonModel(DeclaredTensors, ExecutedModel):
+    """A model of your own for Triton's python backend: a class TritonPythonModel, in code or in a file of the weights."""
 
     kind: Literal["python"]
     code: Code | None = None
     file: RelativePath | None = None
-    """Where the source is below the weights' directory; it is read when the server starts."""
-    input: Annotated[dict[TensorName, InputTensor], Field(min_length=1)]
-    output: Annotated[dict[TensorName, OutputTensor], Field(min_length=1)]
+    """The source file below the weights' directory. It is read when the server starts."""
+    input: Inputs
+    output: Outputs
     decoupled: bool = False
-    """Whether a request may be answered by any number of responses."""
-    device: Literal["cpu", "accelerator"] = "cpu"
-    """Whether each instance holds a card."""
+    """True if a request may have any number of responses."""
+    device: Device = "cpu"
+    """`accelerator` gives each instance an accelerator."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _source_and_tensors_are_clear(self) -> Self:
         if (self.code is None) == (self.file is None):
             raise ValueError("a python model has its source in code or in file; write one of them")
+        if not self.decoupled and can_request_streaming(self.input):
+            raise ValueError(f"the input {STREAM} requests streaming and decoupled is false; write decoupled: true, or rename the input")
+        if both := sorted(set(self.input) & set(self.output)):
+            raise ValueError(f"{', '.join(both)} is an input and an output; rename one of them")
         return self
-
-    @model_validator(mode="after")
-    def _who_asks_for_pieces_can_get_them(self) -> Self:
-        if not self.decoupled and asks_for_pieces(self.input):
-            raise ValueError(
-                f"the input {STREAM} asks for an answer in pieces and decoupled is false; write decoupled: true, or call the input differently"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _no_tensor_is_both(self) -> Self:
-        both = sorted(set(self.input) & set(self.output))
-        if both:
-            raise ValueError(f"{', '.join(both)} is an input and an output; call one of them differently")
-        return self
-
-    @property
-    def inputs(self) -> Mapping[str, InputTensor]:
-        """Inputs by name."""
-        return self.input
-
-    @property
-    def outputs(self) -> Mapping[str, OutputTensor]:
-        """Outputs by name."""
-        return self.output
 
     @property
     def streams(self) -> bool:
-        """Whether a request may be answered by more than one response."""
         return self.decoupled
 
     @property
     def reads_weights(self) -> bool:
-        """True if its source is a file of the weights."""
         return self.file is not None
 
     @property
-    def on_cards(self) -> bool:
-        """Whether each instance holds an accelerator."""
+    def on_accelerators(self) -> bool:
         return self.device == "accelerator"
 
 
-def _text(*, optional: bool = False) -> InputTensor:
-    return InputTensor.model_validate({"dataType": "TYPE_STRING", "dims": [1], "optional": optional})
+# Kind: the name of the backend, the ending of its files, and its devices (triton-inference-server/backend README, 2026-08).
+BACKENDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "onnx": ("onnxruntime", (".onnx",), ("accelerator", "cpu")),
+    "tensorrt": ("tensorrt", (".plan", ".engine"), ("accelerator",)),
+    "pytorch": ("pytorch", (".pt", ".pth", ".pt2"), ("accelerator", "cpu")),
+    "openvino": ("openvino", (".xml", ".onnx"), ("cpu",)),
+    "fil": ("fil", (".json", ".txt", ".model", ".tl", ".ubj"), ("accelerator", "cpu")),
+}
 
 
-def _setting(data_type: str) -> InputTensor:
-    return InputTensor.model_validate({"dataType": data_type, "dims": [1], "optional": True})
+class _BackendModel(DeclaredTensors, ExecutedModel):
+    input: Inputs
+    """Inputs by name."""
+    output: Outputs
+    """Outputs by name."""
+    device: Device | None = None
+    """Whether each instance holds an accelerator. Default: accelerator, if the backend can use one."""
 
 
-class TextGenerationModel(TextGeneration, ExecutedModel):
-    """Text generation that inferplan ships: text_input and sampling in, text_output out, whole or in pieces.
+class FileModel(_BackendModel):
+    """A model in one file, with further files in the same directory: ONNX, a TensorRT plan, PyTorch, OpenVINO, or a forest for FIL."""
 
-    Where it streams, a request asks for pieces with the input `stream`.
-    """
+    kind: Literal["onnx", "tensorrt", "pytorch", "openvino", "fil"]
+    """The format of the file, which decides the backend."""
+    file: Annotated[RelativePath, StringConstraints(min_length=1)]
+    """The file below the weights' directory. The model sees its directory, so that files next to it are found."""
 
-    kind: Literal["textGeneration"]
+    @model_validator(mode="after")
+    def _the_backend_reads_the_file(self) -> Self:
+        backend, endings, devices = BACKENDS[self.kind]
+        if not self.file.endswith(endings):
+            raise ValueError(
+                f"file {self.file!r} is not a file of the {backend} backend. Expected a name that ends in {', '.join(endings)}"
+            )
+        if self.device is not None and self.device not in devices:
+            raise ValueError(f"device {self.device} is not available for kind {self.kind}. Use device: {devices[0]}, or remove it")
+        return self
 
     @property
-    def inputs(self) -> Mapping[str, InputTensor]:
-        """Inputs by name."""
-        given = {"text_input": _text(), "max_tokens": _setting("TYPE_INT32"), "temperature": _setting("TYPE_FP32")}
-        return {**given, "stream": _setting("TYPE_BOOL")} if self.streaming else given
+    def backend(self) -> str:
+        return BACKENDS[self.kind][0]
 
     @property
-    def outputs(self) -> Mapping[str, OutputTensor]:
-        """Outputs by name."""
-        return {"text_output": OutputTensor.model_validate({"dataType": "TYPE_STRING", "dims": [1]})}
-
-    @property
-    def streams(self) -> bool:
-        """Whether a request may be answered by more than one response."""
-        return self.streaming
+    def on_accelerators(self) -> bool:
+        return (self.device or BACKENDS[self.kind][2][0]) == "accelerator"
 
     @property
     def reads_weights(self) -> bool:
-        """True unless a generator in the stack file brings its model."""
-        return self.generator is None
+        return True
+
+
+class CustomModel(_BackendModel):
+    """A model of a backend of your own, a C++ library of the image: /opt/tritonserver/backends/<backend>/libtriton_<backend>.so."""
+
+    kind: Literal["custom"]
+    backend_name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$"), Field(alias="backend")]
+    """The name of the backend."""
+    file: Annotated[RelativePath, StringConstraints(min_length=1)] | None = None
+    """A file below the weights' directory, if the backend reads one."""
 
     @property
-    def on_cards(self) -> bool:
-        """Whether each instance holds an accelerator."""
-        return True
+    def backend(self) -> str:
+        return self.backend_name
+
+    @property
+    def on_accelerators(self) -> bool:
+        return self.device != "cpu"
+
+    @property
+    def reads_weights(self) -> bool:
+        return self.file is not None

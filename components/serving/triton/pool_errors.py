@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from components.serving.triton import builds
-from components.serving.triton.file_models import FileModel
-from components.serving.triton.models import ExecutedModel
-from components.serving.triton.vllm_model import VllmModel
+from components.serving.triton.models import ExecutedModel, FileModel
+from components.serving.triton.text_models import VllmModel
 from components.spec import SpecError
 from images.catalogue import backends_of
 
@@ -35,7 +34,7 @@ def pool_errors(spec: TritonSpec, target: NodeTarget) -> Iterator[SpecError]:
     problem = None if spec.image is None else _problem_of_image(spec.image, needs_vllm=bool(vllm), libraries=spec.libraries)
     if problem is not None:
         yield SpecError(("image",), problem)
-    instances = {name: model.instances or spec.accelerators_per_pod for name, model in executed.items() if model.on_cards}
+    instances = {name: model.instances or spec.accelerators_per_pod for name, model in executed.items() if model.on_accelerators}
     yield from _instance_errors(instances, spec.accelerators_per_pod, target, gaudi=gaudi)
 
 
@@ -67,7 +66,7 @@ def _backend_errors(models: Mapping[str, ExecutedModel], image: str, *, gaudi: b
     """Check that the accelerators and `image` have the backends of `models`."""
     backends = backends_of(image)
     for name, model in models.items():
-        if gaudi and model.on_cards and model.backend != "python":
+        if gaudi and model.on_accelerators and model.backend != "python":
             yield SpecError(
                 ("repository", name, "device"),
                 f"The {model.backend} backend has no build for Gaudi. Use device: cpu, or a pool of NVIDIA accelerators",

@@ -1,6 +1,6 @@
-"""What every model behind a tritonserver of ours shares: where it listens, and how it loads.
+"""The settings of every model behind a tritonserver that inferplan starts: ports, metrics, loading.
 
-Models are loaded once, at start: no client can load, replace or unload one, since loading a python model is running its code.
+Models are loaded once, at start: no client can load, replace or unload one, since loading a python model runs its code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Port = Annotated[int, Field(ge=1024, le=65_535)]
 
 
 class TritonPorts(Spec):
-    """Where the server listens; Triton's own ports by default."""
+    """The ports of the server. Default: Triton's own."""
 
     http: Port = 8000
     """The port of the HTTP protocol."""
@@ -35,27 +35,27 @@ class TritonPorts(Spec):
 
 
 class TritonMetrics(Spec):
-    """What the server measures beyond its counters."""
+    """Metrics in addition to the counters of the server."""
 
     histogram_latencies: bool = False
-    """Adds histograms of latencies, for models that stream that of the first response (from Triton 24.12 on)."""
+    """Adds histograms of latencies; for models that stream, the latency of the first response (Triton 24.12 and newer)."""
     summary_latencies: bool = False
     """Adds quantiles of latencies."""
     interval_ms: Annotated[int, Field(ge=100, le=600_000)] | None = None
-    """How often cards and CPU are looked at; 2000 by default."""
+    """Interval of the metrics of accelerators and CPU. Default: 2000."""
 
 
 class TritonServed(ServedModel):
-    """A model behind a tritonserver that is started here. Words and values are Triton's own."""
+    """A model behind a tritonserver that inferplan starts. Field names and values are Triton's own."""
 
     ports: TritonPorts = TritonPorts()
     metrics: TritonMetrics = TritonMetrics()
     model_load_thread_count: Annotated[int, Field(ge=1, le=64)] = 4
-    """Threads that load models side by side; 4 is Triton's own default."""
+    """Threads that load models in parallel; 4 is Triton's own default."""
 
     @property
     def default_signals(self) -> ScalingSignals:
-        """The time in Triton's queue. vLLM's engines take every request at once, so that their queue is always empty."""
+        """The time in Triton's queue. vLLM's engines take every request at once, so their queue is always empty."""
         return IN_FLIGHT if any(each.kind == "vllm" for each in self.models.values()) else QUEUE_TIME
 
     @property
@@ -70,5 +70,5 @@ class TritonServed(ServedModel):
 
     @property
     def server_options(self) -> Sequence[str]:
-        """Arguments of tritonserver that only this engine gives."""
+        """Arguments of tritonserver that depend on the engine."""
         return ()

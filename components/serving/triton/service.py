@@ -1,96 +1,130 @@
-"""A model repository behind Triton Inference Server, on NVIDIA or Gaudi. It adds arguments and files; the objects are shared."""
+"""A model repository behind Triton Inference Server, on NVIDIA or Gaudi: arguments and files. The objects are those of every model.
+
+With `frontend: openai`, Triton's own OpenAI frontend serves models of the vllm backend: a Python process that runs the server inside itself.
+Its options, routes and restrictions: python/openai (main.py, api_restriction.py, README.md) of triton-inference-server/server, v2.71.0.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 
-from components.handles import Endpoint, EndpointProtocol, ModelMount, ObjectStore, SecretRef
+from components.handles import Endpoint, EndpointProtocol, ModelMount, SecretRef, TextTensors
 from components.serving import workload
-from components.serving.engine import Site
+from components.serving.engine import Site, mounted_weights, openai_endpoint
 from components.serving.hardware import torch_environment
-from components.serving.model_service import FILES_VOLUME, ModelService, model_mounts, model_volumes
-from components.serving.triton import openai
+from components.serving.model_service import ModelService
+from components.serving.served_model import ServedModel
 from components.serving.triton.builds import in_build
-from components.serving.triton.file_models import CustomModel, FileModel
+from components.serving.triton.models import CustomModel, FileModel
 from components.serving.triton.repository import repository_files
 from components.serving.triton.served import TritonPorts, TritonServed
 from components.serving.triton.spec import TritonSpec
+from components.serving.triton.text_models import VllmModel
 from components.serving.vllm.engine_args import VLLM_ENVIRONMENT
+from components.serving.volumes import CACHE, FILES_VOLUME, MODELS, model_mounts, model_volumes, read_only_mount
 
-# Everything that Triton can restrict but health, which the kubelet asks for without a key.
+# All APIs that Triton can restrict, except health, which the kubelet reads without a key.
 GUARDED = "inference,metadata,model-config,model-repository,shared-memory,statistics,trace,logging"
 KEY_HEADER = "authorization"
 KEY_VARIABLE = "SERVER_KEY"
 REPOSITORY = "/repository"
-MODELS = "/models"
+LIVE = "/v2/health/live"
+_READY = "/v2/health/ready"
+_FRONTEND_READY = "/health/ready"
+_MAIN = "/opt/tritonserver/python/openai/openai_frontend/main.py"
+_LORA_SEPARATOR = "_lora_"
+# The frontend's own default of 16 truncates every answer.
+_MAX_TOKENS = 256
+# Metrics and health stay open: Prometheus and the kubelet send no key.
+_GUARDED_BY_FRONTEND = "inference,model-repository"
 
 
 def serve(name: str, spec: TritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
-    """Declare the objects of one model; return its endpoint."""
     exported = endpoint(name, spec, site.server_key)
     return ModelService(name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts).endpoint
 
 
 def endpoint(name: str, spec: TritonSpec, server_key: SecretRef) -> Endpoint:
-    """What gateway, policies and status read about this server."""
     if spec.frontend == "openai":
-        return openai.endpoint(name, spec, server_key)
-    made = triton_endpoint(name, "triton", spec.ports, consumers=tuple(spec.consumers), server_key=server_key)
-    return replace(made, served_names=spec.public, texts=spec.texts)
+        names = (*spec.models, *(f"{model}{_LORA_SEPARATOR}{adapter}" for model, adapter in _adapters(spec)))
+        return openai_endpoint(name, spec, port=spec.ports.http, served_names=names, server_key=server_key, health_path=_FRONTEND_READY)
+    return triton_endpoint(name, spec, spec.ports, server_key=server_key, served_names=spec.public, texts=spec.texts)
 
 
-def triton_endpoint(name: str, engine: str, ports: TritonPorts, *, consumers: tuple[str, ...], server_key: SecretRef | None) -> Endpoint:
-    """The endpoint of any Triton server, whoever starts it; which models it serves is for the caller to say."""
+def triton_endpoint(
+    name: str,
+    spec: ServedModel,
+    ports: TritonPorts,
+    *,
+    server_key: SecretRef | None,
+    served_names: Iterable[str],
+    texts: Iterable[TextTensors],
+    health_path: str = _READY,
+) -> Endpoint:
+    """Return the endpoint of any Triton server."""
     return Endpoint(
         model=name,
-        engine=engine,
+        engine=spec.engine,
         host=name,
         protocols=(
             EndpointProtocol(kind="kserve-v2-http", port=ports.http, path="/v2"),
             EndpointProtocol(kind="triton-generate", port=ports.http, path="/v2"),
             EndpointProtocol(kind="kserve-v2-grpc", port=ports.grpc, path=""),
         ),
-        health_path="/v2/health/ready",
+        health_path=health_path,
         metrics_path="/metrics",
         metrics_port=ports.metrics,
-        served_names=(),
-        consumers=consumers,
+        served_names=tuple(served_names),
+        consumers=tuple(spec.consumers),
         server_key=server_key,
+        texts=tuple(texts),
     )
 
 
-def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
-    """What runs in the pod: tritonserver, or its OpenAI frontend, on the repository that a ConfigMap carries, with the weights mounted.
+def _adapters(spec: TritonSpec) -> list[tuple[str, str]]:
+    """Return each adapter after the name of its model."""
+    return [(name, adapter) for name, model in spec.models.items() if isinstance(model, VllmModel) for adapter in model.adapter_names]
 
-    Raises TypeError where the weights are in a bucket, since python models read files.
+
+def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
+    """Return tritonserver, or its OpenAI frontend, on the repository in a ConfigMap, with the weights mounted.
+
+    Raises TypeError if the weights are in a bucket, since python models read files.
     """
-    if isinstance(site.weights, ObjectStore):
-        raise TypeError(f"models.{name}: triton reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
+    mount = mounted_weights(name, spec, site)
     weights, key = f"{MODELS}/{name}", f"$({KEY_VARIABLE})"
-    with_frontend = spec.frontend == "openai"
-    frontend = openai.frontend_args(spec, repository=REPOSITORY, weights=weights, header=KEY_HEADER, key=key)
-    ports = {"http": spec.ports.http, "grpc": spec.ports.grpc, "metrics": spec.ports.metrics}
-    return workload.Server(
-        image=_image(spec, site),
-        command=["python3"] if with_frontend else ["tritonserver"],
-        args=frontend if with_frontend else [*server_args(spec), *key_args(key)],
-        ports={"http": spec.ports.http} if with_frontend else ports,
-        ready_path="/health/ready" if with_frontend else "/v2/health/ready",
-        live_path="/health/ready" if with_frontend else "/v2/health/live",
-        env=_environment(spec, site),
+    image = workload.image_of(spec, site.target)
+    made = workload.Server(
+        image=image if spec.image is not None else in_build(image, spec.build),
+        command=["tritonserver"],
+        args=[*server_args(spec), *key_args(key)],
+        ports=spec.ports.model_dump(),
+        ready_path=_READY,
+        live_path=LIVE,
+        env={"HF_HOME": f"{CACHE}/huggingface", **VLLM_ENVIRONMENT, **torch_environment(site.target, libraries=spec.libraries)},
         secret_env={KEY_VARIABLE: site.server_key},
-        volumes=model_volumes(site.weights),
-        # One mount a model: kubelet keeps links and dated directories of its own beside them, which Triton would take for models.
-        mounts=_mounts(spec, site.weights, weights),
+        volumes=model_volumes(mount),
+        mounts=_mounts(spec, mount, weights),
         files=repository_files(spec, weights=weights, target=site.target),
+    )
+    if spec.frontend != "openai":
+        return made
+    return replace(
+        made,
+        command=["python3"],
+        args=_frontend_args(spec, weights=weights, key=key),
+        ports={"http": spec.ports.http},
+        ready_path=_FRONTEND_READY,
+        live_path=_FRONTEND_READY,
     )
 
 
 def server_args(spec: TritonServed, *, repository: str = REPOSITORY) -> list[str]:
-    """Arguments of `tritonserver`; the order is fixed, so that previews stay quiet."""
+    """Return the arguments of `tritonserver`, in a fixed order, so that an unchanged model shows no change."""
     arguments = [
         f"--model-repository={repository}",
         "--model-control-mode=none",
@@ -101,15 +135,15 @@ def server_args(spec: TritonServed, *, repository: str = REPOSITORY) -> list[str
         f"--exit-timeout-secs={spec.drain_seconds}",
         f"--model-load-thread-count={spec.model_load_thread_count}",
     ]
-    wanted = {"histogram_latencies": spec.metrics.histogram_latencies, "summary_latencies": spec.metrics.summary_latencies}
-    arguments += [f"--metrics-config={name}=true" for name, asked in wanted.items() if asked]
+    metrics = {"histogram_latencies": spec.metrics.histogram_latencies, "summary_latencies": spec.metrics.summary_latencies}
+    arguments += [f"--metrics-config={name}=true" for name, on in metrics.items() if on]
     if spec.metrics.interval_ms is not None:
         arguments.append(f"--metrics-interval-ms={spec.metrics.interval_ms}")
     return [*arguments, *spec.server_options]
 
 
 def key_args(key: str) -> list[str]:
-    """Arguments that have every call but health checks carry `key`; in a pod it is a variable, which the kubelet puts in.
+    """Return the arguments that require `key` in every call except health checks; in a pod it is a variable that the kubelet expands.
 
     Triton takes keys as arguments only, so the value shows in the container's own process list, and nowhere in the cluster.
     """
@@ -117,16 +151,25 @@ def key_args(key: str) -> list[str]:
     return [f"--http-restricted-api={restriction}", f"--grpc-restricted-protocol={restriction}"]
 
 
-def _image(spec: TritonSpec, site: Site) -> str:
-    """The image that the user names, else the table's in the build that has what the repository's models import."""
-    image = workload.image_of(spec, "triton", site.target)
-    return image if spec.image is not None else in_build(image, spec.build)
+def _frontend_args(spec: TritonSpec, *, weights: str, key: str) -> list[str]:
+    """Return the script and its arguments; every call except health and metrics requires `key`."""
+    return [
+        _MAIN,
+        f"--model-repository={REPOSITORY}",
+        f"--tokenizer={weights}",
+        "--backend=vllm",
+        f"--openai-port={spec.ports.http}",
+        f"--default-max-tokens={_MAX_TOKENS}",
+        *([f"--lora-separator={_LORA_SEPARATOR}"] if _adapters(spec) else []),
+        *("--openai-restricted-api", _GUARDED_BY_FRONTEND, KEY_HEADER, f"Bearer {key}"),
+    ]
 
 
 def _mounts(spec: TritonSpec, weights: ModelMount | None, path: str) -> list[core.VolumeMountArgsDict]:
-    """The weights, or the existing repository, and a mount for each model that the stack file describes.
+    """Return the mounts of the weights or the existing repository, and of each model that the stack file describes.
 
-    A model in a file gets its directory of the weights as its version, and its configuration as a single file next to it.
+    Each model has a mount of its own: the kubelet keeps links and dated directories next to them, which Triton would take for models. A
+    model in a file gets the directory of the file as its version, and its configuration as a single file next to it.
     """
     if spec.existing is not None:
         return model_mounts(REPOSITORY, weights)
@@ -136,18 +179,11 @@ def _mounts(spec: TritonSpec, weights: ModelMount | None, path: str) -> list[cor
         if file is None or weights is None:
             mounts.append(repository_mount(name))
             continue
-        config = f"{name}/config.pbtxt"
-        mounts.append(core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=f"{REPOSITORY}/{config}", sub_path=config, read_only=True))
         directory = replace(weights, sub_path="/".join(filter(None, (weights.sub_path, file.rpartition("/")[0]))))
-        mounts += model_mounts(f"{REPOSITORY}/{name}/{model.version}", directory)
+        mounts += [repository_mount(f"{name}/config.pbtxt"), *model_mounts(f"{REPOSITORY}/{name}/{model.version}", directory)]
     return mounts
 
 
-def repository_mount(model: str) -> core.VolumeMountArgsDict:
-    """Mounts one model's directory of the ConfigMap, and nothing beside it."""
-    return core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=f"{REPOSITORY}/{model}", sub_path=model, read_only=True)
-
-
-def _environment(spec: TritonSpec, site: Site) -> dict[str, str]:
-    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{workload.CACHE}/huggingface", **VLLM_ENVIRONMENT}
-    return environment | torch_environment(site.target, libraries=spec.libraries)
+def repository_mount(path: str) -> core.VolumeMountArgsDict:
+    """Return the mount of a directory or file of the ConfigMap in the repository, without its neighbours."""
+    return read_only_mount(FILES_VOLUME, f"{REPOSITORY}/{path}", path)

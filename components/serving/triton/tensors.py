@@ -1,12 +1,13 @@
-"""Tensors and scheduling of Triton's models, in the words of its ModelConfig message. One model at a time, no graph."""
+"""Tensors of Triton's models in the words of its ModelConfig message, and the tensors that clients send and receive."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
+from components.handles import ModelTensors, Tensor, TextTensors
 from components.spec import Spec
 
 DataType = Literal[
@@ -18,7 +19,12 @@ TensorName = Annotated[
     StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=128),
     Field(description="A tensor's name: letters, digits, '_', '.', '-'."),
 ]
+Dims = Annotated[list[Annotated[int, Field(ge=-1)]], Field(min_length=1, max_length=16)]
 STREAM = "stream"
+_TEXT = "TYPE_STRING"
+_ANSWER = "text_output"
+_TOKENS = "max_tokens"
+_INTEGERS = {f"TYPE_{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
 # No two dots in a row: a model's name is part of paths.
 ModelName = Annotated[
     str,
@@ -28,93 +34,108 @@ ModelName = Annotated[
 
 
 class OutputTensor(Spec):
-    """An output: its type and its shape."""
+    """The type and shape of an output."""
 
     data_type: DataType
-    """The type of its elements, in the words of ModelConfig."""
-    dims: Annotated[list[Annotated[int, Field(ge=-1)]], Field(min_length=1, max_length=16)]
-    """The shape without the batch axis, -1 where it varies; with maxBatchSize 0 the whole shape."""
+    """The type of its elements, as ModelConfig spells it."""
+    dims: Dims
+    """The shape without the batch axis, -1 for a size that varies; with maxBatchSize 0 the whole shape."""
 
     @model_validator(mode="after")
     def _no_dimension_is_empty(self) -> Self:
         if 0 in self.dims:
-            raise ValueError(f"dims {self.dims} holds a 0; write 1 or more, or -1 where the size varies")
+            raise ValueError(f"dims {self.dims} holds a 0; write 1 or more, or -1 for a size that varies")
         return self
 
 
 class InputTensor(OutputTensor):
-    """An input: its type and its shape, and whether a request may leave it out."""
+    """The type and shape of an input."""
 
     optional: bool = False
-    """Whether a request may leave it out."""
+    """True if a request may omit it."""
 
 
-def asks_for_pieces(inputs: Mapping[str, InputTensor]) -> bool:
-    """Whether a request can ask for its answer in pieces, by the input that every text model here has for that."""
+Declared = TypeVar("Declared", bound=OutputTensor)
+
+
+def tensors(kind: type[Declared], types: Mapping[str, str], *, dims: Sequence[int] = (1,), **fields: bool) -> dict[str, Declared]:
+    """Return tensors of `kind` by name, each of its type among `types` and with the same `dims` and `fields`."""
+    return {name: kind.model_validate({"dataType": data_type, "dims": list(dims), **fields}) for name, data_type in types.items()}
+
+
+def can_request_streaming(inputs: Mapping[str, InputTensor]) -> bool:
+    """Return True if a request can turn streaming on, by the input that every text model here has for that."""
     return STREAM in inputs and inputs[STREAM].data_type == "TYPE_BOOL"
 
 
-class DynamicBatching(Spec):
-    """Joins requests that arrive together into one execution."""
-
-    preferred_batch_size: list[PositiveInt] = []
-    """Batch sizes that Triton tries to reach; by default as large as maxBatchSize."""
-    max_queue_delay_microseconds: NonNegativeInt = 0
-    """How long a request may wait for others."""
-    preserve_ordering: bool = False
-    """Answers requests in the order in which they came."""
-    priority_levels: NonNegativeInt = 0
-    """How many priorities requests may name, 1 the highest; 0 for none."""
-    default_priority_level: NonNegativeInt = 0
-    """The priority of requests that name none."""
-    max_queue_size: NonNegativeInt = 0
-    """Requests that may wait; further ones are refused. 0 for no bound."""
-    default_timeout_microseconds: NonNegativeInt = 0
-    """How long a request may wait before it is refused; 0 for ever."""
-
-    @model_validator(mode="after")
-    def _the_default_is_a_level(self) -> Self:
-        if self.priority_levels and not 1 <= self.default_priority_level <= self.priority_levels:
-            raise ValueError(
-                f"defaultPriorityLevel is {self.default_priority_level} and there are {self.priority_levels} priorityLevels; "
-                f"write a level from 1 to {self.priority_levels}"
-            )
-        return self
+def text_tensors(
+    name: str, inputs: Mapping[str, InputTensor], outputs: Mapping[str, OutputTensor], *, batches: bool, decoupled: bool
+) -> TextTensors | None:
+    """Return the tensors of a prompt and its answer, `decoupled` if the answer may be streamed. None if there is a `text_problem`."""
+    if text_problem(inputs, outputs):
+        return None
+    prompt = next(key for key, tensor in inputs.items() if _is_prompt(tensor))
+    tokens = inputs.get(_TOKENS)
+    limits = tokens is not None and tokens.data_type in _INTEGERS
+    return TextTensors(
+        model=name,
+        input=prompt,
+        output=_answer(outputs)[0],
+        stream=STREAM if can_request_streaming(inputs) else None,
+        tokens=_TOKENS if limits else None,
+        tokens_type=_datatype(tokens) if tokens is not None and limits else "INT32",
+        shape=_shape(inputs[prompt], batches=batches),
+        decoupled=decoupled,
+    )
 
 
-class VersionPolicy(Spec):
-    """Which versions of a model are served; exactly one of the three. Without it the newest one is."""
-
-    latest: PositiveInt | None = None
-    """The newest so many."""
-    all: Literal[True] | None = None
-    """Every version."""
-    specific: Annotated[list[PositiveInt], Field(min_length=1)] | None = None
-    """These versions."""
-
-    @model_validator(mode="after")
-    def _one_policy(self) -> Self:
-        given = sorted(self.model_fields_set)
-        if len(given) != 1:
-            raise ValueError(f"versionPolicy names {', '.join(given) or 'nothing'}; write one of latest, all, specific")
-        return self
-
-
-class RateLimiter(Spec):
-    """What one execution of the model takes from the server's shared resources; with it the server limits executions."""
-
-    resources: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")], PositiveInt] = {}
-    """Resources by name, and how many of each an execution holds."""
-    priority: NonNegativeInt = 0
-    """A model of priority 2 gets half as many turns as one of priority 1."""
+def text_problem(inputs: Mapping[str, InputTensor], outputs: Mapping[str, OutputTensor]) -> str:
+    """Return the inputs or outputs that keep a model from taking one prompt and answering with text; empty if none do."""
+    prompts = [key for key, tensor in inputs.items() if _is_prompt(tensor)]
+    others = [
+        f"{key} ({tensor.data_type})"
+        for key, tensor in inputs.items()
+        if not tensor.optional and key not in prompts and not (key == _TOKENS and tensor.data_type in _INTEGERS)
+    ]
+    texts = [key for key, tensor in outputs.items() if tensor.data_type == _TEXT]
+    if others:
+        return f"requires {', '.join(others)}"
+    if len(prompts) != 1:
+        return f"requires {len(prompts)} {_TEXT} inputs: {', '.join(prompts)}" if prompts else f"requires no {_TEXT} input"
+    if len(_answer(outputs)) != 1:
+        return f"has {len(texts)} {_TEXT} outputs, none of them {_ANSWER}" if texts else f"has no {_TEXT} output"
+    return ""
 
 
-class Warmup(Spec):
-    """A request that the server sends itself before the model counts as ready: random numbers, or zeros for text."""
+def model_tensors(
+    name: str, inputs: Mapping[str, InputTensor], outputs: Mapping[str, OutputTensor], *, batches: bool, decoupled: bool
+) -> ModelTensors:
+    """Return the inputs and outputs of one request, in the datatypes of KServe's protocol."""
+    return ModelTensors(
+        model=name,
+        inputs=tuple(_tensor(key, each, batches=batches, optional=each.optional) for key, each in inputs.items()),
+        outputs=tuple(_tensor(key, each, batches=batches) for key, each in outputs.items()),
+        decoupled=decoupled,
+    )
 
-    batch_size: NonNegativeInt = 0
-    """0 for a model that does not batch."""
-    count: PositiveInt = 1
-    """How often it is sent."""
-    dims: dict[TensorName, Annotated[list[PositiveInt], Field(min_length=1)]]
-    """A fixed shape for each input."""
+
+def _tensor(name: str, tensor: OutputTensor, *, batches: bool, optional: bool = False) -> Tensor:
+    return Tensor(name=name, datatype=_datatype(tensor), shape=_shape(tensor, batches=batches), optional=optional)
+
+
+def _datatype(tensor: OutputTensor) -> str:
+    return "BYTES" if tensor.data_type == _TEXT else tensor.data_type.removeprefix("TYPE_")
+
+
+def _shape(tensor: OutputTensor, *, batches: bool) -> tuple[int, ...]:
+    sizes = tuple(max(1, size) for size in tensor.dims)
+    return (1, *sizes) if batches else sizes
+
+
+def _is_prompt(tensor: InputTensor) -> bool:
+    return tensor.data_type == _TEXT and not tensor.optional
+
+
+def _answer(outputs: Mapping[str, OutputTensor]) -> list[str]:
+    answers = [key for key, tensor in outputs.items() if tensor.data_type == _TEXT]
+    return [_ANSWER] if _ANSWER in answers else answers

@@ -1,6 +1,6 @@
-"""How vLLM on Gaudi compiles and warms up: typed settings, and the environment variables of vllm-gaudi that they become.
+"""Settings of compilation and warm-up of vLLM on Gaudi, and the environment variables of vllm-gaudi that they become.
 
-Names, values and defaults: vllm-gaudi docs/configuration/env_variables.md (0.26.0, 2026-08). What is absent, the plugin decides.
+Names, values and defaults: vllm-gaudi docs/configuration/env_variables.md (0.26.0, 2026-08). The plugin decides about settings that are absent.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _FIELDS = {
 
 
 class Bucket(Spec):
-    """The sizes that one dimension is padded to; each size is compiled before the first answer."""
+    """The sizes that one dimension is padded to. Each size is compiled before the first answer."""
 
     min: NonNegativeInt | None = None
     """The smallest size."""
     step: PositiveInt | None = None
-    """How far the sizes are apart."""
+    """The distance between sizes."""
     max: PositiveInt | None = None
     """The largest size."""
     pad_max: NonNegativeInt | None = None
-    """The most padding, in the dimension's own unit; read with the strategy `pad` only."""
+    """Maximum padding in the unit of the dimension; for the strategy `pad` only."""
     pad_percent: Annotated[int, Field(ge=0, le=100)] | None = None
-    """The most padding as a share of the size; read with the strategy `pad` only."""
+    """Maximum padding in percent of the size; for the strategy `pad` only."""
 
     @model_validator(mode="after")
     def _ends_are_in_order(self) -> Self:
@@ -47,31 +47,30 @@ class Bucket(Spec):
 
     @property
     def pads(self) -> bool:
-        """Whether it says how much padding there may be."""
         return self.pad_max is not None or self.pad_percent is not None
 
 
 class GaudiTuning(Spec):
-    """What vllm-gaudi compiles, and what it keeps for that."""
+    """The graphs that vllm-gaudi compiles, and the memory that it reserves for them."""
 
     bucketing_strategy: Literal["exp", "lin", "pad"] | None = None
-    """By default `exp`: few sizes at first, doubling; `lin` steps evenly, `pad` bounds the padding."""
+    """`exp` doubles the sizes, `lin` steps evenly, `pad` limits the padding. Default: exp."""
     prompt_bs_bucket: Bucket | None = None
-    """Prompts in one batch; its `max` is also how many are really processed at once."""
+    """Prompts in one batch; `max` also limits how many are processed at once."""
     prompt_query_bucket: Bucket | None = None
     """Tokens of a prompt."""
     prompt_ctx_bucket: Bucket | None = None
-    """Blocks of context that are in the cache already."""
+    """Blocks of context that are already in the cache."""
     decode_bs_bucket: Bucket | None = None
-    """Sequences that are continued together."""
+    """Sequences in one decoding step."""
     decode_block_bucket: Bucket | None = None
     """Cache blocks of a batch."""
     graph_reserved_mem: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of the free memory kept for compiled graphs; 0.1 by default."""
+    """Share of the free memory for compiled graphs. Default: 0.1."""
     contiguous_pa: bool | None = None
     """Contiguous paged attention, which excludes prefix caching."""
     skip_warmup: bool = False
-    """Compiles at the first request of each size instead: for development, since those requests wait."""
+    """Compiles each size at its first request, which then waits. For development only."""
 
     @model_validator(mode="after")
     def _padding_is_read(self) -> Self:
@@ -87,20 +86,20 @@ class GaudiTuning(Spec):
         yield from ((name, bucket) for name in _BUCKETS if (bucket := getattr(self, name)) is not None)
 
     def environment(self) -> dict[str, str]:
-        """The variables that these settings become."""
-        given: dict[str, object] = {
+        """Return the variables of these settings."""
+        values: dict[str, object] = {
             "VLLM_BUCKETING_STRATEGY": self.bucketing_strategy,
             "VLLM_GRAPH_RESERVED_MEM": self.graph_reserved_mem,
             "VLLM_CONTIGUOUS_PA": None if self.contiguous_pa is None else str(self.contiguous_pa).lower(),
             "VLLM_SKIP_WARMUP": "true" if self.skip_warmup else None,
         }
         for name, bucket in self._buckets():
-            given |= {f"VLLM_{name}_{part}".upper(): value for part, value in bucket.model_dump().items()}
-        return {name: str(value) for name, value in given.items() if value is not None}
+            values |= {f"VLLM_{name}_{part}".upper(): value for part, value in bucket.model_dump().items()}
+        return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def field_of(variable: str) -> str | None:
-    """The field that sets the environment variable, None for one that no field sets."""
+    """Return the field that sets the environment variable; None if no field does."""
     if variable in _FIELDS:
         return _FIELDS[variable]
     if not _OWN.match(variable):

@@ -11,31 +11,26 @@ from pathlib import Path
 
 from pulumi_kubernetes.core import v1 as core
 
-from components.handles import ModelMount, NodeTarget
-from components.pod_parts import no_devices
+from components.handles import ModelMount
+from components.pod_parts import container_security, no_devices
 from components.serving import workload
 from components.serving.demand import SIDECAR
-from components.serving.hardware import on_gaudi
-from components.serving.model_service import FILES_VOLUME, MODEL_VOLUME
 from components.serving.vllm.payload.recipes import RESTORED
-from components.serving.vllm.spec import VllmSpec
+from components.serving.vllm.spec import RECIPE_VARIABLE, VllmSpec
+from components.serving.volumes import CACHE, FILES_VOLUME, MODEL_VOLUME, read_only_mount
 from images.catalogue import default_image
 
-VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
-DIRECTORY = f"{workload.CACHE}/recipes"
+DIRECTORY = f"{CACHE}/recipes"
 _MEGABYTES = 8192
+# The variable that keeps compiled graphs: directory, whether to clear it first, maximum size in MB.
+ENVIRONMENT = {RECIPE_VARIABLE: f"{DIRECTORY},False,{_MEGABYTES}"}
 _KEPT, _PROGRAM = "/recipes", "/program"
 _FILE = "recipes.py"
-_ENVIRONMENT = {"HOME": workload.CACHE, "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def environment(target: NodeTarget) -> dict[str, str]:
-    """The variable that keeps compiled graphs: directory, whether to clear it first, most MB; none off Gaudi."""
-    return {VARIABLE: f"{DIRECTORY},False,{_MEGABYTES}"} if on_gaudi(target) else {}
+_SIDECAR_ENVIRONMENT = {"HOME": CACHE, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def with_recipes(server: workload.Server, spec: VllmSpec, weights: ModelMount | None) -> workload.Server:
-    """`server` with the sidecar, which may write to the model's folder of compiled graphs; unchanged if the store has no such folder."""
+    """Return `server` with the sidecar, which may write to the model's folder of compiled graphs; unchanged if the store has no such folder."""
     if weights is None or weights.folder is None or spec.preheat is None:
         return server
     path = Path(__file__).with_name("payload") / _FILE
@@ -59,15 +54,15 @@ def _sidecar(image: str | None, user: int, folder: str) -> core.ContainerArgsDic
         # An init container that always restarts runs next to the server, which starts after this one's probe and ends before it.
         restart_policy="Always",
         startup_probe=core.ProbeArgsDict(
-            exec_=core.ExecActionArgsDict(command=["test", "-f", f"{workload.CACHE}/{RESTORED}"]), period_seconds=2, failure_threshold=900
+            exec_=core.ExecActionArgsDict(command=["test", "-f", f"{CACHE}/{RESTORED}"]), period_seconds=2, failure_threshold=900
         ),
-        env=[*no_devices(), *(core.EnvVarArgsDict(name=name, value=value) for name, value in _ENVIRONMENT.items())],
+        env=[*no_devices(), *(core.EnvVarArgsDict(name=name, value=value) for name, value in _SIDECAR_ENVIRONMENT.items())],
         resources=core.ResourceRequirementsArgsDict(requests=SIDECAR, limits={"memory": SIDECAR["memory"]}),
-        security_context={**workload.container_security(read_only_root=True), "run_as_user": user, "run_as_group": user},
+        security_context={**container_security(read_only_root=True), "run_as_user": user, "run_as_group": user},
         volume_mounts=[
-            core.VolumeMountArgsDict(name="cache", mount_path=workload.CACHE),
+            core.VolumeMountArgsDict(name="cache", mount_path=CACHE),
             core.VolumeMountArgsDict(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory
-            core.VolumeMountArgsDict(name=FILES_VOLUME, mount_path=_PROGRAM, read_only=True),
+            read_only_mount(FILES_VOLUME, _PROGRAM),
             core.VolumeMountArgsDict(name=MODEL_VOLUME, mount_path=_KEPT, sub_path=folder),
         ],
     )

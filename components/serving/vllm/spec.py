@@ -1,4 +1,4 @@
-"""What a user writes about a model behind vLLM. Field names and values are vLLM's own; what vLLM decides itself stays unset."""
+"""The settings of a model behind vLLM, with vLLM's names and values. vLLM decides about those that are not set."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, field_validator, model_validator
+from pydantic.alias_generators import to_camel
 
 from components.naming import content_key
+from components.serving.hardware import on_gaudi
 from components.serving.parallel import ShardedModel
 from components.serving.scaling_spec import ScalingSignals
-from components.serving.vllm import options
-from components.serving.vllm.engine_args import DECIDED, VLLM_OPTIONS, LoraName, VllmEngineArgs
+from components.serving.vllm.engine_args import DECIDED, MEMORY_SHARE, VLLM_OPTIONS, LoraName, VllmEngineArgs, unknown_options
 from components.serving.vllm.gaudi import GaudiTuning, field_of
-from components.serving.vllm.remote_code import RemoteCode, TrustRemoteCode
-from components.spec import DnsLabel, SpecError
+from components.spec import DnsLabel, Spec, SpecError
+from components.storage.spec import Revision
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
 
-# Options that belong to this project: repeated by hand they would contradict the Service, the probes, the mount or the key.
+RECIPE_VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
+# Options that inferplan sets: others would contradict the Service, the probes, the mount or the key.
 _OURS = (
     *("--host", "--port", "--api-key", "--served-model-name", "--load-format", "--shutdown-timeout"),
     *("--root-path", "--ssl-keyfile", "--ssl-certfile", "--config", "--uds", "--grpc", "--no-enable-lora", "--lora-modules"),
@@ -29,7 +31,31 @@ _OURS = (
 )
 # 5 waiting requests as in vLLM's production stack (its KEDA example, 2026-08).
 _SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
-_NNODES = ("--nnodes", "-n")
+
+
+class RemoteCode(Spec):
+    """A review of the Python files of a model. It holds for one revision."""
+
+    reviewed_by: Annotated[str, StringConstraints(pattern=r"^\S(.{0,98}\S)?$")]
+    """The person or team that read the files and accepts that they run with the server's key and network access."""
+    revision: Revision
+    """The revision that was reviewed. It must be weights.revision, so that a new revision needs a new review."""
+
+
+def _reviewed(written: object) -> object:
+    if written is True:
+        raise ValueError(
+            "true runs Python files of the model without a review. "
+            "Set trustRemoteCode: {reviewedBy: <who read the files>, revision: <weights.revision>}, or remove it"
+        )
+    return written
+
+
+TrustRemoteCode = Annotated[
+    Annotated[Literal[False], Tag("off")] | Annotated[RemoteCode, Tag("reviewed")],
+    Discriminator(lambda written: "reviewed" if isinstance(written, dict | RemoteCode) else "off"),
+    BeforeValidator(_reviewed),
+]
 
 
 class VllmSpec(VllmEngineArgs, ShardedModel):
@@ -37,7 +63,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
 
     can_span_nodes: ClassVar[bool] = True
     calls_are_few: ClassVar[bool] = True
-    device_share: ClassVar[float] = 0.92  # vLLM's default of gpu_memory_utilization (0.33.0)
+    device_share: ClassVar[float] = MEMORY_SHARE
 
     engine: Literal["vllm"]
     nnodes: Annotated[int, Field(ge=1, le=64)] = 1
@@ -57,17 +83,15 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
 
     @property
     def default_signals(self) -> ScalingSignals:
-        """Waiting requests, which add replicas, and the use of the KV cache, which keeps them while they are busy."""
+        """Waiting requests add replicas; the use of the KV cache keeps them while they are busy."""
         return _SIGNALS
 
     @property
     def accelerators_per_pod(self) -> int:
-        """Accelerators of each pod of a replica."""
         return (self.accelerators or self.world_size) // self.nnodes
 
     @property
     def pods(self) -> int:
-        """Pods that one replica is made of."""
         return self.nnodes
 
     @property
@@ -77,12 +101,10 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
 
     @property
     def warms_up(self) -> bool:
-        """Whether every size is compiled before the first answer, where the accelerator needs that."""
         return self.gaudi is None or not self.gaudi.skip_warmup
 
     @property
     def usable_share(self) -> float:
-        """The share of the accelerators' memory that vLLM may use."""
         return self.gpu_memory_utilization or self.device_share
 
     @property
@@ -92,14 +114,14 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
 
     @property
     def adapter_names(self) -> tuple[str, ...]:
-        """The names of all adapters, those beside the weights first."""
+        """The names of all adapters, those of the weights' directory first."""
         return (*self.lora_adapters, *self.lora_artifacts)
 
     @model_validator(mode="after")
     def _shards_spread_evenly(self) -> Self:
         if self.world_size % self.nnodes:
             raise ValueError(
-                f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Write the accelerators of a node x the count of nodes"
+                f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the accelerators of a node x the number of nodes"
             )
         return self
 
@@ -134,8 +156,8 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
 
     def folder_on(self, target: NodeTarget) -> str | None:
         """The directory of compiled graphs. Gaudi compiles them again for other weights, images, accelerators, sizes and data types."""
-        kept = self.warms_up and "PT_HPU_RECIPE_CACHE_CONFIG" not in self.env
-        if self.preheat is None or target.accelerator is None or target.accelerator.vendor != "habana" or not kept:
+        kept = self.preheat is not None and self.warms_up and RECIPE_VARIABLE not in self.env
+        if not kept or target.accelerator is None or not on_gaudi(target):
             return None
         shape = (self.tensor_parallel_size, self.pipeline_parallel_size, self.dtype, self.quantization, self.kv_cache_dtype)
         image = self.image or target.accelerator.engine("vllm").image or ""
@@ -143,28 +165,25 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
         return f"recipes/{self.weights.path.rpartition('/')[2]}/{key}"
 
     def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
-        """Yield what vLLM's argument parser would reject."""
-        for option in options.unknown_options(self.extra_args):
-            yield option, options.options(), f"vLLM {options.VERSION}"
+        return unknown_options(self.extra_args)
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
-        """Settings that only Gaudi reads, and replicas over several nodes where that does not work or is not needed."""
-        accelerator, held = target.accelerator, target.capacity.accelerators
-        on_gaudi = accelerator is not None and accelerator.vendor == "habana"
-        if self.gaudi is not None and not on_gaudi:
-            yield SpecError(("gaudi",), f"gaudi applies to Gaudi only, and pool {target.pool!r} has {_title(target)}; remove it")
+        """Yield settings that only Gaudi reads, and replicas over several nodes where that does not work or is not needed."""
+        if self.gaudi is not None and not on_gaudi(target):
+            title = "no accelerator" if target.accelerator is None else target.accelerator.title
+            yield SpecError(("gaudi",), f"gaudi applies to Gaudi only, and pool {target.pool!r} has {title}; remove it")
         if self.nnodes == 1:
             return
-        if on_gaudi:
+        if on_gaudi(target):
             yield SpecError(
                 ("nnodes",),
                 "vLLM over several nodes is not validated on Gaudi (vllm-gaudi 0.26.0). Shard over the accelerators of one node",
             )
-        elif self.world_size <= held:
+        elif self.world_size <= target.capacity.accelerators:
             yield SpecError(
                 ("nnodes",),
-                f"the {self.world_size} accelerators of a replica fit one node of pool {target.pool!r}, which has {held}, and links between nodes are "
-                "slower than those inside one; remove nnodes",
+                f"the {self.world_size} accelerators of a replica fit one node of pool {target.pool!r}, which has {target.capacity.accelerators}, "
+                "and links between nodes are slower than those inside one; remove nnodes",
             )
         if self.nnodes > target.nodes:
             yield SpecError(
@@ -195,38 +214,31 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
     @field_validator("extra_args")
     @classmethod
     def _extra_args_repeat_no_field(cls, arguments: list[str]) -> list[str]:
-        reserved = _reserved()
-        given = [argument.partition("=")[0].replace("_", "-") for argument in arguments if argument.startswith("-")]
-        repeated = [(option, meant) for option in given if (meant := _meant(option, reserved)) is not None]
-        if repeated:
-            told = (f"{option} ({'' if option == meant else f'which is {meant}: '}{reserved[meant]})" for option, meant in repeated)
-            raise ValueError(f"{', '.join(told)} is not allowed in extraArgs. Remove it")
+        taken = [
+            f"{option} ({'' if option == meant else f'which is {meant}: '}{_reserved()[meant]})"
+            for option in (each.partition("=")[0].replace("_", "-") for each in arguments if each.startswith("-"))
+            if (meant := _meant(option, _reserved())) is not None
+        ]
+        if taken:
+            raise ValueError(f"{', '.join(taken)} is not allowed in extraArgs. Remove it")
         return arguments
 
 
 @cache
 def _reserved() -> dict[str, str]:
-    """Options that may not be written by hand, each with the reason."""
-    from pydantic.alias_generators import to_camel
-
-    options = {**VLLM_OPTIONS, "nnodes": _NNODES}
+    """Return the options that users cannot write, each with the reason."""
+    options = {**VLLM_OPTIONS, "nnodes": ("--nnodes", "-n")}
     fields = {spelling: f"use the field {to_camel(name)}" for name, spellings in options.items() for spelling in spellings}
     decided = {f"--{name.replace('_', '-')}": reason for name, reason in DECIDED.items()}
     return {**fields, **dict.fromkeys(_OURS, "inferplan sets it"), **decided}
 
 
 def _meant(option: str, reserved: Mapping[str, str]) -> str | None:
-    """The reserved option that vLLM takes `option` for: itself, one cut short, or a letter with its value joined to it (-n2)."""
+    """Return the reserved option that vLLM takes `option` for: itself, the full name of an abbreviation, or a letter joined to its value (-n2)."""
     if option in reserved:
         return option
     if option.startswith(("--data-parallel-", "-dp")):
         return "--data-parallel-size"
-    if option.strip("-"):
-        cut = next((each for each in reserved if each.startswith(option)), None)
-        if cut is not None:
-            return cut
+    if option.strip("-") and (full := next((each for each in reserved if each.startswith(option)), None)) is not None:
+        return full
     return option[:2] if option[:2] in reserved else None
-
-
-def _title(target: NodeTarget) -> str:
-    return "no accelerator" if target.accelerator is None else target.accelerator.title

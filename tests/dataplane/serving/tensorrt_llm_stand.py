@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from components.serving.tensorrt_llm.repository import repository_files
+from components.serving.tensorrt_llm.models import repository_files
 from components.serving.tensorrt_llm.service import command
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from tests.dataplane.serving.environment import Environment

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from components.nodes.spec import SimulatedPool
-from components.serving.triton.generation import TextGeneration
 from components.serving.triton.served import TritonPorts
 from components.serving.triton.spec import TritonSpec
+from components.serving.triton.text_models import TextGeneration
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 from tests.dataplane.serving import generate

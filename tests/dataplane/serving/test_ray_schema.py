@@ -116,7 +116,7 @@ def verdicts(ray_environment):
     """Ray's verdict on every configuration, by name."""
     configs = {
         name: serve_config(
-            "chat", dict(ray(applications=each, accelerators=8, replicas=2).applications), weights="/models/chat", card="GPU"
+            "chat", dict(ray(applications=each, accelerators=8, replicas=2).applications), weights="/models/chat", resource="GPU"
         )
         for name, each in SOUND.items()
     }

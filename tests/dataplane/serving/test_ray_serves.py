@@ -65,7 +65,7 @@ def port(ray_environment, tmp_path_factory):
     (directory / "tiny_app.py").write_text(APP)
     app: dict[str, Any] = {**CUSTOM, "importPath": "tiny_app:build", "checkpointPath": "run-7", "env": {"MOOD": "calm"}}
     app["deployments"] = {"Chat": {"cpus": 0.2, "maxOngoingRequests": 4, "autoscaling": {"minReplicas": 1, "maxReplicas": 2}}}
-    config = serve_config("chat", dict(ray(applications={"rag": app}).applications), weights="/models/chat", card="GPU")
+    config = serve_config("chat", dict(ray(applications={"rag": app}).applications), weights="/models/chat", resource="GPU")
     chosen = free_port()
     # The only change: loopback and a port that is free, where a pod has its own address.
     config["http_options"] = {"host": "127.0.0.1", "port": chosen}

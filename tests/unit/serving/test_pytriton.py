@@ -47,7 +47,7 @@ def test_more_cards_than_the_shipped_script_uses_are_refused():
         ({"script": "a", "scriptFile": "b"}, "script and scriptFile name two sources"),
         ({"library": "vllm", "generatorFile": "b"}, "library and generatorFile name two sources"),
         ({"maxBatchSize": 4, "dynamicBatching": {"preferredBatchSize": [8]}}, "is above maxBatchSize 4"),
-        ({"streaming": True, "dynamicBatching": {"preferredBatchSize": [2]}}, "answers in pieces are no batches"),
+        ({"streaming": True, "dynamicBatching": {"preferredBatchSize": [2]}}, "streamed answers are not batches"),
         ({"ports": {"http": 8001}}, "are not three ports"),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_new_cluster_that_would_wait_for_cards_for_ever_is_refused(replicas, o
     spec = ray(replicas=replicas, upgradeStrategy="NewCluster")
     [fault] = spec.shared_pool_errors(L40S, others)
     assert fault.path == ("upgradeStrategy",)
-    assert f"has {spare} to spare" in fault.message
+    assert f"has {spare} free" in fault.message
     assert list(ray(replicas=2, upgradeStrategy="NewCluster").shared_pool_errors(L40S, 4)) == []
 
 
@@ -249,7 +249,7 @@ def test_rays_autoscaler_runs_as_kuberays_account_and_reaches_the_kubernetes_api
         ({"workerAutoscaling": {"maxReplicas": 1}, "replicas": 2}, "below replicas 2"),
         ({"applications": {"a": LLM, "b": {**LLM, "routePrefix": "/b"}}}, "service of its own"),
         ({"applications": {"a": {**CUSTOM, "checkpointPath": "x", "args": {"checkpoint_path": "y"}}}}, "args repeats checkpoint_path"),
-        ({"applications": {"a": {**LLM, "engineKwargs": {"trust_remote_code": True}}}}, "may not hold trust_remote_code"),
+        ({"applications": {"a": {**LLM, "engineKwargs": {"trust_remote_code": True}}}}, "is not allowed in engineKwargs. Remove it"),
         ({"applications": {"a": {**LLM, "engineKwargs": {"pipeline_parallel_size": 2}}}}, "use the field pipelineParallelSize"),
         ({"rollout": "surge"}, "write upgradeStrategy: NewCluster"),
     ],

@@ -49,8 +49,8 @@ def test_extra_args_cannot_open_the_server_or_contradict_its_probes(argument):
         ("--tensor_parallel_siz=2", "--tensor-parallel-size: use the field tensorParallelSize"),
         ("-n2", "-n: use the field nnodes"),
         ("-t", "-tp: use the field tensorParallelSize"),
-        ("--data-parallel-size-local=2", "--data-parallel-size: a replica is one engine on its own cards; raise replicas instead"),
-        ("-dpl", "--data-parallel-size: a replica is one engine on its own cards; raise replicas instead"),
+        ("--data-parallel-size-local=2", "--data-parallel-size: a replica is one engine on its own accelerators; raise replicas instead"),
+        ("-dpl", "--data-parallel-size: a replica is one engine on its own accelerators; raise replicas instead"),
         ("-qfp8", "-q: use the field quantization"),
     ],
 )

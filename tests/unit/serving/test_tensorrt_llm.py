@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.serving.tensorrt_llm.models import models
+from components.serving.tensorrt_llm.models import models, repository_files
 from components.serving.tensorrt_llm.openai import settings as openai_settings
-from components.serving.tensorrt_llm.repository import repository_files
 from components.serving.tensorrt_llm.service import command, endpoint, server
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
-from components.serving.triton import graph
+from components.serving.triton import ensemble
 from components.serving.triton.messages import config_of
 from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, container_of, pool, site
 
@@ -81,7 +80,7 @@ def test_engines_are_served_by_the_five_models_of_nvidias_templates_and_they_hol
     spec = engines(tensorParallelSize=2)
     made = models(spec, weights="/w", engines="/e")
     assert list(made) == ["preprocessing", "tensorrt_llm", "postprocessing", "ensemble", "tensorrt_llm_bls"]
-    assert list(graph.faults(made)) == []
+    assert list(ensemble.faults(made)) == []
 
 
 def test_the_engines_model_is_told_where_they_are_and_nothing_is_left_to_fill_in():
@@ -117,7 +116,7 @@ def test_nobody_can_ask_for_pieces_of_a_model_that_answers_once():
     for streaming in (True, False):
         spec = trt(streaming=streaming, build=BUILD)
         made = models(spec, weights="/w", engines="/e")
-        assert list(graph.faults(made)) == []
+        assert list(ensemble.faults(made)) == []
         assert {"stream" in made[name].inputs for name in endpoint("chat", spec, KEY).served_names} == {streaming}
         assert {text.stream for text in endpoint("chat", spec, KEY).texts} == {"stream" if streaming else None}
 
@@ -218,7 +217,7 @@ def test_clients_are_told_the_models_and_their_tensors():
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 256), st.booleans())
 def test_whatever_the_sizes_the_repository_holds_together_and_every_rank_is_started(tensor, pipeline, batch, streaming):
     spec = engines(tensorParallelSize=tensor, pipelineParallelSize=pipeline, maxBatchSize=batch, streaming=streaming)
-    assert list(graph.faults(models(spec, weights="/w", engines="/e"))) == []
+    assert list(ensemble.faults(models(spec, weights="/w", engines="/e"))) == []
     assert files_of(spec) == files_of(spec)
     assert all(config_of(text).name for path, text in files_of(spec).items() if path.endswith("config.pbtxt"))
     assert " ".join(command(spec, key="k")).count("tritonserver ") == tensor * pipeline == spec.accelerators_per_pod

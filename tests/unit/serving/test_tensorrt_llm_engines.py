@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from components.handles import ModelMount, VolumeClaim
-from components.serving.tensorrt_llm.engines import engines_of
+from components.serving.tensorrt_llm.engine_build import engines_of
 from components.serving.tensorrt_llm.service import image_of
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from stackfile.errors import InvalidStack

