@@ -20,8 +20,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     stack: StackOption,
     protocol: Protocol = None,
     consumer: Annotated[
-        str | None,
-        typer.Option(help="The consumer whose key is used; by default $INFERPLAN_API_KEY, else the model's first consumer."),
+        str | None, typer.Option(help="The consumer whose key is used; by default $INFERPLAN_API_KEY, else the model's first consumer.")
     ] = None,
     gateway: Gateway = None,
     path: Route = None,

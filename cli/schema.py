@@ -11,9 +11,7 @@ from operations.project import project_root, short_path
 from stackfile.json_schema import stack_schema_text
 
 
-def command(
-    write: Annotated[bool, typer.Option("--write", help="Write schemas/stack.schema.json instead of printing.")] = False,
-) -> None:
+def command(write: Annotated[bool, typer.Option("--write", help="Write schemas/stack.schema.json instead of printing.")] = False) -> None:
     """Print the JSON Schema of stack files, or write it where editors look for it."""
     text = stack_schema_text()
     if not write:

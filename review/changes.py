@@ -61,7 +61,7 @@ def _detailed(step: Step) -> Iterator[PropertyChange]:
 
 def _sides(step: Step, path: Path, diff: PropertyDiff) -> tuple[Any, Any]:
     def value(state: State | None, part: str) -> Any:
-        return veil_at(getattr(state, part) if state else {}, path, step.type)
+        return veil_at((getattr(state, part) if state else None) or {}, path, step.type)
 
     # As the CLI does: the old value is read from the inputs when the diff is one of inputs, else from the state.
     first, second = ("inputs", "outputs") if diff.input_diff else ("outputs", "inputs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from review.step import Record, Step
+from review.step import DigestStep, Record, Step
 
 
 class ResourceEvent(Record):
@@ -45,7 +45,6 @@ class PolicyRemediationEvent(Record):
     resource_urn: str = ""
     policy_name: str = ""
     policy_pack_name: str = ""
-    policy_pack_version: str = ""
 
 
 class PolicyEvent(PolicyRemediationEvent):
@@ -70,7 +69,7 @@ class Digest(Record):
     """The one object that `pulumi preview --json` prints. It holds no policy event and no unchanged resource."""
 
     config: dict[str, str] | None = None
-    steps: list[Step] | None = None
+    steps: list[DigestStep] | None = None
     diagnostics: list[DiagnosticEvent] | None = None
     change_summary: dict[str, int] | None = None
     maybe_corrupt: bool = False

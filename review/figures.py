@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -14,7 +14,7 @@ from review.declared import declared, whole
 from review.preview import Preview
 from review.prices import price_list
 from review.rollout import Rollout, rollouts
-from review.text import clean
+from review.text import clean, joined
 
 _MOST_UNPRICED = 12
 
@@ -197,13 +197,9 @@ def _unpriced(cost: Cost, *, but: Cost | None = None) -> str:
     for kind, name, why in cost.unpriced:
         if "costs nothing" not in why and (kind, name) not in earlier:
             names_by_cause.setdefault((kind, why), []).append(name)
-    entries = [clean(f"{kind} {_several(names)} ({why})") for (kind, why), names in names_by_cause.items()]
+    entries = [clean(f"{kind} {joined(names, 1)} ({why})") for (kind, why), names in names_by_cause.items()]
     more = f", and {len(entries) - _MOST_UNPRICED} more" if len(entries) > _MOST_UNPRICED else ""
-    return f"{', '.join(entries[:_MOST_UNPRICED])}{more}" if entries else ""
-
-
-def _several(names: Sequence[str]) -> str:
-    return f"{names[0]} and {len(names) - 1:,} more" if len(names) > 1 else names[0]
+    return f"{', '.join(entries[:_MOST_UNPRICED])}{more}"
 
 
 def _delta(value: Decimal) -> str:
@@ -235,7 +231,7 @@ def _rollout(forecasts: tuple[Rollout, ...]) -> Iterator[Table]:
         stuck = f"⛔ {clean(each.stuck)}" if each.stuck else "no"
         cells = (clean(each.kind), each.manner, f"{each.unavailable} of {each.replicas}", minutes, extra, stuck)
         groups.setdefault(cells, []).append(each)
-    rows = tuple((f"{cells[0]} {_several([clean(each.name) for each in members])}", *cells[1:]) for cells, members in groups.items())
+    rows = tuple((f"{cells[0]} {joined([clean(each.name) for each in members], 1)}", *cells[1:]) for cells, members in groups.items())
     note = "A forecast from the rollout strategy, the start-up probe's budget and the declared size of the pool."
     columns = ("workload", "manner", "unavailable replicas", "minutes", "extra accelerators", "stuck")
     yield Table(title="Rollout", columns=columns, rows=rows, notes=(note,))

@@ -16,7 +16,7 @@ from review.kinds import CRITICAL, DISRUPTIVE
 from review.policies import label_of
 from review.preview import Preview
 from review.risk import Risk
-from review.text import clean, one_line, shortened
+from review.text import clean, joined, one_line, shortened
 
 _ORDER = 3000
 _STRICTNESS = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 3}
@@ -59,8 +59,8 @@ def _policy_risks(guards: Guards) -> Iterator[Risk]:
     if guards.unread:
         yield _risk(CRITICAL, "policy settings cannot be read", guards.unread, "exemptions from the policies are unknown")
     if guards.code:
-        files = f"{', '.join(guards.code[:3])}{f' and {len(guards.code) - 3} more' if len(guards.code) > 3 else ''}"
-        yield _risk(DISRUPTIVE, "the policy pack changes", files, "rules may miss violations that they found before: review their code")
+        consequence = "rules may miss violations that they found before: review their code"
+        yield _risk(DISRUPTIVE, "the policy pack changes", joined(guards.code, 3), consequence)
     if guards.before is not None:
         yield from _exemption_risks(guards.before, guards.after)
         for key in sorted({*guards.before, *guards.after} - {"exemptions"}):

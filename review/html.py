@@ -12,7 +12,7 @@ from review.changes import PropertyChange
 from review.graph import tree
 from review.report import WEIGHTS, Report
 from review.text import differing_parts
-from review.verdict import DONE, FAILED, ICONS, VERBS, messages_text, plural, routine_text
+from review.verdict import FAILED, ICONS, VERBS, messages_text, plural, routine_text
 
 _LONGEST = 1_000
 _ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td class="new"><code>{}</code></td></tr>')
@@ -28,7 +28,6 @@ def render(report: Report) -> str:
         icons=ICONS,
         weights=WEIGHTS,
         verbs=VERBS,
-        done=DONE,
         messages=messages_text,
         routine=routine_text,
         plural=plural,

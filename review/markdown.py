@@ -16,7 +16,6 @@ from review.text import attribute, code, prose, shortened
 from review.verdict import FAILED, ICONS, messages_text, plural, routine_text
 
 DEFAULT_BUDGET = 60_000
-SMALLEST_BUDGET = 4_000
 _LEVELS = {"mandatory": "⛔", "remediate": "🔧", "advisory": "💡"}
 _MAX_FINDINGS = 10
 _MAX_COMPONENTS = 40
@@ -58,29 +57,27 @@ _HEADS = ("| stack | verdict | resources | accelerators | memory | monthly cost 
 
 def _row(stack: StackReport) -> str:
     change = f" ({stack.cost_change})" if stack.cost_change else ""
-    cells = (
-        stack.counts_text,
-        stack.accelerators or "none",
-        stack.memory or "none",
-        f"{stack.cost}{change}" if stack.cost else "not judged",
-    )
+    cost = f"{stack.cost}{change}" if stack.cost else "not judged"
+    cells = (stack.counts_text, stack.accelerators or "none", stack.memory or "none", cost)
     return f"| {code(stack.title)} | {ICONS[stack.rank]} {prose(stack.verdict)} | {' | '.join(map(prose, cells))} |"
 
 
 def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
     if not alone:
         yield Section(head=f"\n## {ICONS[stack.rank]} {code(stack.title)}: {prose(stack.verdict)}\n\n")
-    if stack.incomplete:
-        yield Section(head=f"> [!CAUTION]\n> This preview is incomplete: {prose(stack.incomplete)}. Changes may be missing below.\n\n")
-    if stack.over_budget:
-        yield Section(head=f"> [!CAUTION]\n> Budget: {prose(stack.over_budget)}.\n\n")
+    cautions = [f"This preview is incomplete: {prose(stack.incomplete)}. Changes may be missing below."] if stack.incomplete else []
+    cautions += [f"Budget: {prose(stack.over_budget)}."] if stack.over_budget else []
+    yield from (Section(head=f"> [!CAUTION]\n> {caution}\n\n") for caution in cautions)
     messages = [
-        f"- {prose(severity)} {code(where) if where else ''} {prose(shortened(text, 600))}\n" for severity, where, text in stack.diagnostics
+        f"- {prose(severity)} {where and code(where)} {prose(shortened(text, 600))}\n" for severity, where, text in stack.diagnostics
     ]
     if messages and stack.rank == FAILED:
         # Of a run that failed, the reason is all that there is to read.
         yield Section(head="### Errors\n\n", items=messages, tail="\n", noun="message", rank=1)
-    yield from _risks(stack)
+    if stack.serious:
+        yield Section(head="### Risks\n\n", items=[*map(_risk, stack.serious)], tail="\n", noun="risk", rank=1)
+    if stack.routine:
+        yield _folded(routine_text(stack.routine), [*map(_risk, stack.routine)], "line", 3)
     yield from _policies(stack)
     new_tables = [table for table in stack.tables if table.changed]
     if alone and new_tables:
@@ -100,25 +97,14 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
     yield Section(head=f"<sub>{prose(stack.title)} was {prose(stack.origin)}.</sub>\n\n")
 
 
-def _risks(stack: StackReport) -> Iterator[Section]:
-    if stack.serious:
-        yield Section(head="### Risks\n\n", items=[*map(_risk, stack.serious)], tail="\n", noun="risk", rank=1)
-    if stack.routine:
-        yield _folded(routine_text(stack.routine), [*map(_risk, stack.routine)], "line", 3)
-
-
 def _policies(stack: StackReport) -> Iterator[Section]:
     results = [_policy(each) for each in stack.policies if each.evaluated]
     if results:
         yield Section(head="### Policy\n\n", items=results, tail="\n", noun="policy result", rank=2)
     undecided = [_policy(each) for each in stack.policies if not each.evaluated]
     if undecided:
-        yield _folded(
-            f"{'1 policy' if len(undecided) == 1 else f'{len(undecided)} policies'} could not be evaluated: a value is unknown before the update",
-            undecided,
-            "policy result",
-            6,
-        )
+        count = "1 policy" if len(undecided) == 1 else f"{len(undecided)} policies"
+        yield _folded(f"{count} could not be evaluated: a value is unknown before the update", undecided, "policy result", 6)
     # A run that broke off has not asked its packs to the end.
     if stack.policy_packs and not stack.policies and stack.rank > FAILED:
         yield Section(head=f"Policy: no violation found by {', '.join(map(code, stack.policy_packs))}{_exemptions(stack)}.\n\n")
@@ -137,17 +123,15 @@ def _exemptions(stack: StackReport) -> str:
 
 def _risk(risk: Risk) -> str:
     end = f": {prose(risk.consequence)}" if risk.consequence else ""
-    return (
-        f"- {WEIGHTS[risk.weight]} **{prose(risk.what)}** {code(f'{risk.kind} {risk.name}')}{end}. <sub>Cause: {prose(risk.cause)}</sub>\n"
-    )
+    subject = code(f"{risk.kind} {risk.name}")
+    return f"- {WEIGHTS[risk.weight]} **{prose(risk.what)}** {subject}{end}. <sub>Cause: {prose(risk.cause)}</sub>\n"
 
 
 def _policy(result: PolicyResult) -> str:
     severity = f" ({prose(result.severity)})" if result.severity else ""
     about = f" — {prose(result.description)}" if result.description else ""
-    lines = [
-        f"- {_LEVELS.get(result.level, '•')} **{prose(result.level)}**{severity} {code(result.policy)}{about} <sub>{prose(result.pack)}</sub>\n"
-    ]
+    icon = _LEVELS.get(result.level, "•")
+    lines = [f"- {icon} **{prose(result.level)}**{severity} {code(result.policy)}{about} <sub>{prose(result.pack)}</sub>\n"]
     lines += [f"  - {code(label)}: {prose(shortened(detail, 600))}\n" for label, detail in result.findings[:_MAX_FINDINGS]]
     if len(result.findings) > _MAX_FINDINGS:
         lines.append(f"  - and {len(result.findings) - _MAX_FINDINGS} more resources\n")
@@ -159,10 +143,9 @@ def _picture(stack: StackReport) -> Iterator[Section]:
         picture = f"```mermaid\n{mermaid(stack.graph)}\n```\n"
         yield _folded(f"Picture of {plural(len(stack.graph.nodes), 'changed component')}", [picture], "picture", 7)
     elif stack.graph.nodes:
-        lines = [f"- {code(line)}\n" for line in tree(stack.graph)]
-        items = lines[:_MAX_COMPONENTS]
-        if len(lines) > len(items):
-            items.append(f"- and {len(lines) - len(items):,} more\n")
+        lines = tree(stack.graph)
+        items = [f"- {code(line)}\n" for line in lines[:_MAX_COMPONENTS]]
+        items += [f"- and {len(lines) - len(items):,} more\n"] if len(lines) > len(items) else []
         yield _folded(plural(len(lines), "changed component"), items, "component", 10)
 
 
@@ -184,12 +167,9 @@ def _footer(report: Report) -> str:
     parts += [prose(each) for each in origin.versions]
     parts += [f"[run]({_url(origin.run_url)})"] if origin.run_url else []
     parts += [f"[full report]({_url(origin.report_url)})"] if origin.report_url else []
-    lines = ["---\n"]
-    if origin.reproduce:
-        lines.append(f"Reproduce: {' then '.join(map(code, origin.reproduce))}\n")
-    if parts:
-        lines.append(f"<sub>{' · '.join(parts)}</sub>\n")
-    return "\n".join(lines)
+    lines = [f"Reproduce: {' then '.join(map(code, origin.reproduce))}\n"] if origin.reproduce else []
+    lines += [f"<sub>{' · '.join(parts)}</sub>\n"] if parts else []
+    return "\n".join(["---\n", *lines])
 
 
 def _url(url: str) -> str:
@@ -220,10 +200,8 @@ class Section:
 
     def note(self, more: str) -> str:
         """The line that says how many items are left out, "" where none is."""
-        if not self.left_out:
-            return ""
         nouns = self.noun if self.left_out == 1 else f"{self.noun}s"
-        return f"\n_… {self.left_out} more {nouns} left out to save space{more}_\n"
+        return f"\n_… {self.left_out} more {nouns} left out to save space{more}_\n" if self.left_out else ""
 
 
 def fit(sections: list[Section], budget: int, *, more: str = "") -> str:
@@ -231,17 +209,16 @@ def fit(sections: list[Section], budget: int, *, more: str = "") -> str:
 
     Raises ValueError when not even the parts that cannot be left out fit.
     """
-    size = sum(len(section.text(more)) for section in sections)
-    weight = sum(len(section.text(more).encode()) for section in sections)
+    room = budget - sum(len(section.text(more)) for section in sections)
+    room_bytes = budget * BYTES_PER_CHARACTER - sum(len(section.text(more).encode()) for section in sections)
     # Of two sections of one rank, the one nearer to the end gives first.
     for section in sorted((each for each in reversed(sections) if each.rank), key=lambda each: -each.rank):
-        while section.items and (size > budget or weight > budget * BYTES_PER_CHARACTER):
-            note = section.note(more)
-            dropped = section.items.pop()
+        while section.items and (room < 0 or room_bytes < 0):
+            before = section.items[-1] + section.note(more)
+            section.items.pop()
             section.left_out += 1
-            grown = section.note(more)
-            size += len(grown) - len(note) - len(dropped)
-            weight += len(grown.encode()) - len(note.encode()) - len(dropped.encode())
+            room += len(before) - len(section.note(more))
+            room_bytes += len(before.encode()) - len(section.note(more).encode())
     text = "".join(section.text(more) for section in sections)
     if len(text) > budget or len(text.encode()) > budget * BYTES_PER_CHARACTER:
         raise ValueError(f"A budget of {budget} characters is too small. The report needs --budget {len(text)}.")

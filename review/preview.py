@@ -189,19 +189,20 @@ def _side(step: Step, state: State | None, *, last: bool) -> Side | None:
     """One side of `step`; what it refers to is kept of the last side alone."""
     if state is None:
         return None
-    by_property = (urn for urns in state.property_dependencies.values() for urn in urns)
+    inputs = state.inputs or {}
+    by_property = (urn for urns in (state.property_dependencies or {}).values() for urn in urns or ()) if last else ()
     names = (mapping(part, "metadata").get("name") for part in (state.inputs, state.outputs))
     kubernetes = step.type.startswith("kubernetes:")
     return Side(
         parent=intern(state.parent),
         custom=state.custom,
         protect=state.protect,
-        inputs=state.inputs if _is_read_whole(step.type) else _read(step.type, state.inputs) if kubernetes else {},
-        outputs=state.outputs if step.type == STACK_TYPE else {},
-        dependencies=tuple(dict.fromkeys(map(intern, (*state.dependencies, *by_property)))) if last else (),
+        inputs=inputs if _is_read_whole(step.type) else _read(step.type, inputs) if kubernetes else {},
+        outputs=(state.outputs if step.type == STACK_TYPE else None) or {},
+        dependencies=tuple(dict.fromkeys(map(intern, (*(state.dependencies or ()), *by_property)))) if last else (),
         names=tuple(dict.fromkeys(name for name in names if isinstance(name, str))) if kubernetes else (),
-        secrets=tuple(dict.fromkeys(_secrets(state.inputs))) if kubernetes and last else (),
-        pods=tuple(pod_sets(step.type, step.urn, step.name, state.inputs)),
+        secrets=tuple(dict.fromkeys(_secrets(inputs))) if kubernetes and last else (),
+        pods=tuple(pod_sets(step.type, step.urn, step.name, inputs)),
     )
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gc
 import io
+from collections import Counter
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pydantic import BaseModel, ValidationError
 
+from kube.paths import mapping
 from review.collector import StepCollector, changing, counts_of, digest_steps, mismatch, outcome
 from review.events import (
     DiagnosticEvent,
@@ -26,7 +28,7 @@ from review.events import (
 )
 from review.preview import Preview
 from review.records import GIVE, EventsError, excerpt, records
-from review.step import owner_of
+from review.step import Step, owner_of
 
 _EVENTS: dict[str, type[BaseModel]] = {
     "preludeEvent": PreludeEvent,
@@ -41,6 +43,7 @@ _EVENTS: dict[str, type[BaseModel]] = {
 }
 
 _BUFFER = 2**20
+_CORRUPT = "the engine reports that its state may be corrupt"
 
 
 def read_file(path: Path) -> Preview:
@@ -60,21 +63,17 @@ def read(stream: BinaryIO, *, source: str) -> Preview:
     # All that is made here lives on; scanning it again and again took a third of the time (2026-11, 10,000 resources).
     gc.disable()
     try:
-        return _read(stream, source)
+        collector = _Collector(source)
+        for line, record in records(stream, source, collector.cut_off):
+            if not isinstance(record, dict):
+                raise EventsError(f"{source}:{line}: {excerpt(record)} is not an event. Events are JSON objects. {GIVE}")
+            if "steps" in record or "changeSummary" in record:
+                return _digest(record, source, line)
+            collector.take(record, line)
+        return collector.preview()
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _read(stream: BinaryIO, source: str) -> Preview:
-    collector = _Collector(source)
-    for line, record in records(stream, source, collector.cut_off):
-        if not isinstance(record, dict):
-            raise EventsError(f"{source}:{line}: {excerpt(record)} is not an event. Events are JSON objects. {GIVE}")
-        if "steps" in record or "changeSummary" in record:
-            return _digest(record, source, line)
-        collector.take(record, line)
-    return collector.preview()
 
 
 class _Collector:
@@ -104,9 +103,9 @@ class _Collector:
             return
         event = _validated(_EVENTS[kind], record[kind], f"{self.source}:{line}: {kind}")
         match event:
-            case ResourceEvent():
-                self._check_owner(event.metadata.urn, line)
-                self._ended(event, kind)
+            case ResourceEvent(metadata=step):
+                self._check_owner(step.urn, line)
+                self._ended(step, kind)
             case PreludeEvent():
                 self.prelude = event
             case SummaryEvent() if self.summary is not None:
@@ -114,13 +113,13 @@ class _Collector:
             case SummaryEvent():
                 self.summary = event
             case ErrorEvent():
-                self._said(DiagnosticEvent(message=event.error or "the engine failed", severity="error"))
+                self.diagnostics.append(DiagnosticEvent(message=event.error or "the engine failed", severity="error"))
             case _:
-                self._said(event)
+                self._keep(event)
 
-    def _said(self, event: BaseModel) -> None:
+    def _keep(self, event: BaseModel) -> None:
         match event:
-            case DiagnosticEvent() if event.severity != "debug" and not event.ephemeral and event.message.strip():
+            case DiagnosticEvent() if _is_shown(event):
                 self.diagnostics.append(event)
                 self.steps.belongs(event.urn)
             case PolicyEvent():
@@ -146,21 +145,18 @@ class _Collector:
 
     def _put_off(self, body: Any, line: int) -> bool:
         """Keeps the beginning of a step unread until it is known whether its end is missing, which it seldom is."""
-        metadata = body.get("metadata") if isinstance(body, dict) else None
-        if not isinstance(metadata, dict):
-            return False
+        metadata = mapping(body, "metadata")
         urn, op = metadata.get("urn"), metadata.get("op")
         if not isinstance(urn, str) or not isinstance(op, str):
             return False
         self.begun[urn, op] = (body, line)
         return True
 
-    def _ended(self, event: ResourceEvent, kind: str) -> None:
-        metadata = event.metadata
-        begun = self.begun.pop((metadata.urn, metadata.op), None)
+    def _ended(self, step: Step, kind: str) -> None:
+        begun = self.begun.pop((step.urn, step.op), None)
         if begun is not None and kind == "resOpFailedEvent":
             self._begin(*begun)
-        self.steps.take(kind, metadata)
+        self.steps.take(kind, step)
 
     def _begin(self, body: dict[str, Any], line: int) -> None:
         event = _validated(ResourceEvent, body, f"{self.source}:{line}: resourcePreEvent")
@@ -171,10 +167,11 @@ class _Collector:
             self._begin(body, line)
         self.begun.clear()
         steps = self.steps.steps()
-        summary = self.summary
+        # Without a summary, the listed resources are counted.
+        summary = self.summary or SummaryEvent(is_preview=True)
         project, stack = self.steps.owner
         listed = counts_of(steps)
-        stated = _positive(summary.resource_changes) if summary and summary.resource_changes is not None else listed
+        stated = listed if summary.resource_changes is None else _positive(summary.resource_changes)
         return Preview(
             source=self.source,
             project=project,
@@ -183,14 +180,14 @@ class _Collector:
             counts=stated,
             planner=self.prelude.planner or "pulumi",
             against=self.prelude.against,
-            is_preview=summary.is_preview if summary else True,
-            result=outcome(summary.result if summary else "", self.diagnostics),
+            is_preview=summary.is_preview,
+            result=outcome(summary.result, self.diagnostics),
             incomplete=self._incomplete() or mismatch(stated, listed),
             failed_operations=self.steps.failed,
             refreshed=self.steps.refreshed,
             config=dict(sorted((self.prelude.config or {}).items())),
             against_config=self.prelude.against_config,
-            policy_packs=dict(sorted((summary.policy_packs if summary and summary.policy_packs else {}).items())),
+            policy_packs=dict(sorted((summary.policy_packs or {}).items())),
             policies=tuple(self.policies),
             remediations=tuple(self.remediations),
             diagnostics=tuple(self.diagnostics),
@@ -203,18 +200,22 @@ class _Collector:
             return self.cut
         if self.summary is None:
             return f"the stream ends after {self.events} events without a summary; the run was interrupted"
-        return "the engine reports that its state may be corrupt" if self.summary.maybe_corrupt else ""
+        return _CORRUPT if self.summary.maybe_corrupt else ""
+
+
+def _is_shown(message: DiagnosticEvent) -> bool:
+    return message.severity != "debug" and not message.ephemeral and bool(message.message.strip())
 
 
 def _digest(record: dict[str, Any], source: str, line: int) -> Preview:
     digest: Digest = _validated(Digest, record, f"{source}:{line}: digest")
     steps, (project, stack) = digest_steps(digest.steps or [])
-    messages = tuple(each for each in digest.diagnostics or [] if each.severity != "debug" and each.message.strip())
-    incomplete = "the engine reports that its state may be corrupt" if digest.maybe_corrupt else ""
+    messages = tuple(filter(_is_shown, digest.diagnostics or []))
+    incomplete = _CORRUPT if digest.maybe_corrupt else ""
     if digest.change_summary is None:
         incomplete = "the digest has no changeSummary; the run was interrupted"
     counts = _positive(digest.change_summary or {})
-    listed = {op: sum(step.op == op for step in steps) for op in {each.op for each in steps}}
+    listed = Counter(step.op for step in steps)
     return Preview(
         source=source,
         project=project,

@@ -11,7 +11,7 @@ import datetime as dt
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,9 @@ def price_of(product: Mapping[str, Any], units: tuple[str, ...] = ("Hrs",)) -> D
 
     Raises ValueError when it has several, for then the filters no longer pick one product.
     """
-    amounts = set()
-    for term in product.get("terms", {}).get("OnDemand", {}).values():
-        for dimension in term.get("priceDimensions", {}).values():
-            text = dimension.get("pricePerUnit", {}).get("USD")
-            if dimension.get("unit") in units and text is not None:
-                amounts.add(_decimal(text))
-    return _only(amounts)
+    terms = product.get("terms", {}).get("OnDemand", {}).values()
+    dimensions = [each for term in terms for each in term.get("priceDimensions", {}).values() if each.get("unit") in units]
+    return _only({_decimal(text) for each in dimensions if (text := each.get("pricePerUnit", {}).get("USD")) is not None})
 
 
 def _only(amounts: set[Decimal]) -> Decimal | None:
@@ -46,45 +42,27 @@ def _only(amounts: set[Decimal]) -> Decimal | None:
 
 def renewed_machines(text: str, client: Any) -> str:
     """The machines' CSV `text` with the prices that `client`, of the pricing API, knows; the others keep theirs."""
-    rows = list(csv.DictReader(text.splitlines()))
-    for row in rows:
+
+    def renew(row: dict[str, str]) -> dict[str, str]:
         price = _asked(client, "AmazonEC2", {**_MACHINE, "instanceType": row["type"]}, ("Hrs",))
-        if price is not None:
-            row["usdPerHour"] = _plain(price)
-    return _written(rows)
+        return {} if price is None else {"usdPerHour": price}
+
+    return _renewed(text, renew)
 
 
 def renewed_services(text: str, client: Any, day: str) -> str:
     """The services' CSV `text` likewise; a price that was found is of `day` (YYYY-MM-DD) and of the API."""
-    rows = list(csv.DictReader(text.splitlines()))
-    for row in rows:
+
+    def renew(row: dict[str, str]) -> dict[str, str]:
         filters = {"usagetype": row["usageType"], **({"productFamily": row["productFamily"]} if row["productFamily"] else {})}
         price = _asked(client, row["serviceCode"], filters, _UNITS[row["per"]])
-        if price is not None:
-            row |= {"usd": _plain(price), "asOf": day, "source": "AWS pricing API"}
-    return _written(rows)
+        return {} if price is None else {"usd": price, "asOf": day, "source": "AWS pricing API"}
+
+    return _renewed(text, renew)
 
 
-def _asked(client: Any, service: str, filters: Mapping[str, str], units: tuple[str, ...]) -> Decimal | None:
-    terms = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in {**filters, "regionCode": _REGION}.items()]
-    products = _products(client, {"ServiceCode": service, "Filters": terms})
-    try:
-        return _only({price for product in products if (price := price_of(product, units)) is not None})
-    except ValueError as error:
-        raise ValueError(f"{service} {', '.join(filters.values())}: {error}") from error
-
-
-def _products(client: Any, question: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    more: dict[str, str] = {}
-    while True:
-        answer = client.get_products(**question, **more)
-        yield from map(json.loads, answer["PriceList"])
-        if not answer.get("NextToken"):
-            return
-        more = {"NextToken": answer["NextToken"]}
-
-
-def _written(rows: list[dict[str, str]]) -> str:
+def _renewed(text: str, renew: Callable[[dict[str, str]], dict[str, str]]) -> str:
+    rows = [row | renew(row) for row in csv.DictReader(text.splitlines())]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -92,9 +70,16 @@ def _written(rows: list[dict[str, str]]) -> str:
     return stream.getvalue()
 
 
-def _plain(price: Decimal) -> str:
-    text = f"{price:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def _asked(client: Any, service: str, filters: Mapping[str, str], units: tuple[str, ...]) -> str | None:
+    """The price of the one product of `service` that `filters` name, without trailing zeros."""
+    terms = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in {**filters, "regionCode": _REGION}.items()]
+    pages = client.get_paginator("get_products").paginate(ServiceCode=service, Filters=terms)
+    products = (json.loads(text) for page in pages for text in page["PriceList"])
+    try:
+        price = _only({price for product in products if (price := price_of(product, units)) is not None})
+    except ValueError as error:
+        raise ValueError(f"{service} {', '.join(filters.values())}: {error}") from error
+    return None if price is None else f"{price.normalize():f}"
 
 
 def _decimal(text: str) -> Decimal:
@@ -112,13 +97,10 @@ def main(client: Any = None, folder: Path = _DATA, day: str = "") -> int:
         client = boto3.client("pricing", region_name=_REGION)
     day = day or dt.datetime.now(tz=dt.UTC).date().isoformat()
     before = {name: (folder / name).read_text(encoding="utf-8") for name in ("ec2.csv", "services.csv")}
-    after = {
-        "ec2.csv": renewed_machines(before["ec2.csv"], client),
-        "services.csv": renewed_services(before["services.csv"], client, day),
-    }
-    for name, text in after.items():
-        count = sum(old != new for old, new in zip(before[name].splitlines(), text.splitlines(), strict=True))
-        (folder / name).write_text(text, encoding="utf-8")
+    machines, services = renewed_machines(before["ec2.csv"], client), renewed_services(before["services.csv"], client, day)
+    for name, after in (("ec2.csv", machines), ("services.csv", services)):
+        count = sum(old != new for old, new in zip(before[name].splitlines(), after.splitlines(), strict=True))
+        (folder / name).write_text(after, encoding="utf-8")
         sys.stdout.write(f"{count} lines changed in {name}\n")
     sys.stdout.write(f"now set the date in prices.toml to {day}\n")
     return 0

@@ -13,7 +13,7 @@ from review.changes import PropertyChange
 from review.kinds import CRITICAL, ROUTINE, is_known, is_label, meaning_of, owned
 from review.properties import Match, matches
 from review.step import Step, name_of
-from review.text import clean, transition
+from review.text import clean, joined, transition
 
 REPLACED = "replaced"
 # Pulumi rejects the update before it changes anything.
@@ -118,7 +118,7 @@ def _identity(step: Step) -> str:
 def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
     causing = [change for change in changes if change.replaces]
     if causing:
-        return "; ".join(map(_cause_of, causing[:3])) + (f"; and {len(causing) - 3} more" if len(causing) > 3 else "")
+        return joined([*map(_cause_of, causing)], 3, "; ")
     return f"{', '.join(map(clean, step.keys))} changes" if step.keys else "requested, or marked for replacement"
 
 
@@ -190,7 +190,4 @@ def _one(several: Sequence[Risk]) -> Risk:
     names, shown = list(dict.fromkeys(each.name for each in several)), _MOST_NAMES
     if first.common:
         names, shown = [each.name for each in several], 1
-    if len(names) > shown:
-        shown = max(shown - 1, 1)
-        names = [f"{', '.join(names[:shown])} and {len(names) - shown:,} more"]
-    return replace(first, name=", ".join(names), cause=cause)
+    return replace(first, name=joined(names, shown if len(names) <= shown else max(shown - 1, 1)), cause=cause)

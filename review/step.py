@@ -17,7 +17,6 @@ STACK_TYPE = "pulumi:pulumi:Stack"
 _EMPTY_LIST = BeforeValidator(lambda value: () if value is None else value)
 _EMPTY_MAP = BeforeValidator(lambda value: {} if value is None else value)
 Texts = Annotated[tuple[str, ...], _EMPTY_LIST]
-Properties = Annotated[dict[str, Any], _EMPTY_MAP]
 
 
 class Record(BaseModel):
@@ -40,31 +39,31 @@ class State(Record):
     custom: bool = False
     protect: bool = False
     retain_on_delete: bool = False
-    inputs: Properties = {}
-    outputs: Properties = {}
-    dependencies: Texts = ()
-    property_dependencies: Annotated[dict[str, Texts], _EMPTY_MAP] = {}
+    inputs: dict[str, Any] | None = None
+    outputs: dict[str, Any] | None = None
+    dependencies: list[str] | None = None
+    property_dependencies: dict[str, list[str] | None] | None = None
 
 
 class Step(Record):
-    """A change of one resource, in a stream or in a digest, which has other keys. `keys` and `diffs` are paths of properties."""
+    """A change of one resource. `keys`, the causes of a replacement, and `diffs` are paths of properties."""
 
     op: str
     urn: str
     type: str = ""
-    old: State | None = Field(default=None, validation_alias=AliasChoices("old", "oldState"))
-    new: State | None = Field(default=None, validation_alias=AliasChoices("new", "newState"))
-    keys: Texts = Field(default=(), validation_alias=AliasChoices("keys", "replaceReasons"))
-    diffs: Texts = Field(default=(), validation_alias=AliasChoices("diffs", "diffReasons"))
+    old: State | None = None
+    new: State | None = None
+    keys: Texts = ()
+    diffs: Texts = ()
     detailed_diff: Annotated[dict[str, PropertyDiff], _EMPTY_MAP] = {}
 
     @property
     def old_inputs(self) -> dict[str, Any]:
-        return self.old.inputs if self.old else {}
+        return (self.old.inputs if self.old else None) or {}
 
     @property
     def new_inputs(self) -> dict[str, Any]:
-        return self.new.inputs if self.new else {}
+        return (self.new.inputs if self.new else None) or {}
 
     @property
     def parent(self) -> str:
@@ -79,6 +78,15 @@ class Step(Record):
     @property
     def kind(self) -> str:
         return kind_of(self.type)
+
+
+class DigestStep(Step):
+    """The same in a digest, which has other keys."""
+
+    old: State | None = Field(default=None, alias="oldState")
+    new: State | None = Field(default=None, alias="newState")
+    keys: Texts = Field(default=(), alias="replaceReasons")
+    diffs: Texts = Field(default=(), alias="diffReasons")
 
 
 def name_of(urn: str) -> str:

@@ -6,7 +6,7 @@ Everything that a stream says passes `clean` on its way into a report, and `code
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 HIDDEN = "[hidden: looks like a credential]"
@@ -42,11 +42,9 @@ _HINTS = ("AKIA", "ASIA", "-----BEGIN", "gh", "glpat-", "hf_", "sk-", "nvapi-", 
 _CONTEXT = 24  # characters around a difference, enough to recognize its context
 # Foreign text never starts a line, where more characters would be markup.
 _MARKUP = re.compile(r"[\\`*_\[\]#|~@<>&$]")
-
-
-_masks: list[re.Pattern[str]] = []
+# Characters of a text that is remembered: names and values are cleaned again and again.
 _SHORT = 200
-"""Characters of a text that is remembered: names and values are cleaned again and again."""
+_masks: list[re.Pattern[str]] = []
 
 
 def add_masks(patterns: Iterable[str]) -> None:
@@ -93,6 +91,12 @@ def shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit].rstrip()}… ({len(text):,} characters)"
 
 
+def joined(texts: Sequence[str], most: int, comma: str = ", ") -> str:
+    """The first `most` of `texts`, and the number of the others."""
+    more = f"{comma if comma != ', ' else ' '}and {len(texts) - most:,} more" if len(texts) > most else ""
+    return f"{comma.join(texts[:most])}{more}"
+
+
 def differing_parts(old: str, new: str, limit: int) -> tuple[str, str]:
     """Both texts; of long ones that are alike at the beginning or the end only the parts that are not, each cut to `limit`."""
     if not old or not new or max(len(old), len(new)) <= limit:
@@ -102,8 +106,8 @@ def differing_parts(old: str, new: str, limit: int) -> tuple[str, str]:
     end = next((index for index in range(most - start) if old[-1 - index] != new[-1 - index]), most - start)
     # From the beginning of the line that differs, but not so far back that the difference would be cut off.
     begin = max(old.rfind("\n", 0, start) + 1, start - _CONTEXT)
-    before, after = (_part(text, begin, len(text) - end) for text in (old, new))
-    return _cut(before, limit), _cut(after, limit)
+    before, after = (_part(text, begin, len(text) - end + _CONTEXT, limit) for text in (old, new))
+    return before, after
 
 
 def transition(old: str, new: str, limit: int, unit: str = "") -> str:
@@ -111,13 +115,9 @@ def transition(old: str, new: str, limit: int, unit: str = "") -> str:
     return f"{before or 'nothing'} → {after or 'nothing'}{f' {unit}' + ('' if after == '1' else 's') if unit and after else ''}"
 
 
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit].rstrip()}…"
-
-
-def _part(text: str, begin: int, end: int) -> str:
-    end = min(end + _CONTEXT, len(text))
-    return f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"
+def _part(text: str, begin: int, end: int, limit: int) -> str:
+    part = f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"
+    return part if len(part) <= limit else f"{part[:limit].rstrip()}…"
 
 
 def code(text: str) -> str:

@@ -14,12 +14,7 @@ from kube.paths import MISSING, Path
 from review.text import clean
 
 _FLATTENED = "[secret]"  # what the digest has in place of a secret, and a whole map of them
-_KINDS = {
-    marks.ASSET: "asset",
-    marks.ARCHIVE: "archive",
-    marks.RESOURCE: "resource",
-    marks.BYTES: "bytes",
-}
+_KINDS = {marks.ASSET: "asset", marks.ARCHIVE: "archive", marks.RESOURCE: "resource", marks.BYTES: "bytes"}
 _MAX_DEPTH = 60
 _CREDENTIAL_KEY = re.compile(
     r"(?:pass(?:word|wd|phrase)|secret|token|api_?-?key|(?:private|access|server|signing)_?-?key|credentials?|seed)s?$", re.I

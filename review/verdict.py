@@ -73,17 +73,20 @@ VERBS = {
 }
 DONE = {"to create": "created", "to import": "imported", "to update": "updated", "to replace": "replaced", "to delete": "deleted"}
 """The words of an update for the words of a preview."""
-_OPS = tuple(VERBS)
+
+
+def verb_of(op: str, *, is_preview: bool) -> str:
+    """The CLI's words for `op`."""
+    verb = VERBS.get(op, op)
+    return verb if is_preview else DONE.get(verb, verb)
 
 
 def counts_text(preview: Preview) -> str:
-    ordered = sorted(preview.counts.items(), key=lambda item: _OPS.index(item[0]) if item[0] in _OPS else len(_OPS))
-    words = [(count, VERBS.get(op, clean(op))) for op, count in ordered]
-    if not preview.is_preview:
-        words = [(count, DONE.get(verb, verb)) for count, verb in words]
-    if preview.failed_operations:
-        words.append((preview.failed_operations, "errored"))
-    return ", ".join(f"{count} {verb}" for count, verb in words) or "no resources"
+    order = {op: index for index, op in enumerate(VERBS)}
+    ordered = sorted(preview.counts.items(), key=lambda item: order.get(item[0], len(order)))
+    words = [f"{count} {clean(verb_of(op, is_preview=preview.is_preview))}" for op, count in ordered]
+    words += [f"{preview.failed_operations} errored"] if preview.failed_operations else []
+    return ", ".join(words) or "no resources"
 
 
 def routine_text(steps: Sequence[Risk]) -> str:
