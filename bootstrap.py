@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -35,9 +37,11 @@ class SetupError(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Sets up the environment; with `--tests` also the programs that tests run. Returns the exit code."""
+    """Set up the environment; with `--tests` also the programs that tests run. Returns the exit code."""
     try:
-        _check_python()
+        if sys.version_info < OLDEST:
+            version, oldest = sys.version.split()[0], ".".join(map(str, OLDEST))
+            raise SetupError(f"Python {version} is too old, {oldest} or newer is needed; run make PYTHON=/path/to/python3.12")
         _environment()
         if "--tests" in arguments:
             _debian()
@@ -53,28 +57,21 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _check_python() -> None:
-    if sys.version_info < OLDEST:
-        raise SetupError(
-            f"Python {sys.version.split()[0]} is too old, {OLDEST[0]}.{OLDEST[1]} or newer is needed; run make PYTHON=/path/to/python3.12"
-        )
-
-
 def _environment() -> None:
     wanted = _fingerprint()
     if STAMP.is_file() and STAMP.read_text() == wanted:
         return
-    with _Step("virtual environment"):
+    with _step("virtual environment"):
         _make_venv()
-    with _Step("uv, by its hash in requirements.lock"):
+    with _step("uv, by its hash in requirements.lock"):
         _install_uv()
     uv = [str(BIN / "uv"), "--quiet"]
     target = ["--python", str(BIN / "python")]
-    with _Step("packages of requirements.lock, by their hashes"):
+    with _step("packages of requirements.lock, by their hashes"):
         # Many containers set PYTHONDONTWRITEBYTECODE; without bytecode on disk a plan takes twice as long.
         sync = [*uv, "pip", "sync", *target, "--compile-bytecode", "--require-hashes", str(LOCK)]
         _run(sync, "check the network and the package index, then run it again")
-    with _Step("inferplan itself, editable"):
+    with _step("inferplan itself, editable"):
         _run([*uv, "pip", "install", *target, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], "read the lines above")
         _name_root_in_ascii()
     import tomllib  # here, so that an older Python gets the message about its age
@@ -123,21 +120,18 @@ def _install_uv() -> None:
 
 
 def _debian() -> None:
-    missing = {command: [package] for command, package in DEBIAN.items() if shutil.which(command, path=_search_path()) is None}
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+    missing = {command: [package] for command, package in DEBIAN.items() if shutil.which(command, path=path) is None}
     missing |= {library: packages for library, packages in DEBIAN_LIBRARIES.items() if not list(Path("/usr/lib").glob(f"*/{library}"))}
     if not missing:
         return
     names = ", ".join(missing)
     wanted = [package for packages in missing.values() for package in packages]
     try:
-        with _Step(f"{names}, from Debian"):
+        with _step(f"{names}, from Debian"):
             _apt_install(wanted, f"install {' '.join(wanted)}")
     except SetupError as error:
         print(f"  going on without {names}: {error}; the tests that run them are skipped and say so", file=sys.stderr)
-
-
-def _search_path() -> str:
-    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
 def _apt_install(packages: list[str], remedy: str) -> None:
@@ -157,17 +151,12 @@ def _run(command: list[str], remedy: str) -> None:
         raise SetupError(f"{' '.join(command[:4])} ... did not succeed; {remedy}")
 
 
-class _Step:
-    def __init__(self, what: str) -> None:
-        self.what = what
-
-    def __enter__(self) -> None:
-        self.start = time.monotonic()
-        print(f"  {self.what} ...", flush=True)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            print(f"  {self.what}: done in {time.monotonic() - self.start:.0f} s", flush=True)
+@contextmanager
+def _step(name: str) -> Iterator[None]:
+    start = time.monotonic()
+    print(f"  {name} ...", flush=True)
+    yield
+    print(f"  {name}: done in {time.monotonic() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,6 @@ def measure(rounds: int) -> Iterator[Result]:
 
 
 def figures() -> Iterator[Result]:
-    """The figures of a cluster in a state directory that is removed."""
     with tempfile.TemporaryDirectory() as state:
         os.environ["INFERPLAN_STATE_DIR"] = state
         try:

@@ -1,14 +1,12 @@
 """Measures the cost of the gateway's checks: its nginx against the same nginx with a bare `proxy_pass`, in one run, as ratios.
 
 All proxies forward to the same backend and take turns, so a busy machine slows them alike. Reported are requests a second, the
-processor time of the proxy for each request, the added median latency, the cost of 1,000 keys against one, and other ways to
-check a key (docs/decisions/gateway-keys.md). Needs nginx and wrk on PATH.
+processor time of the proxy for each request, the added median latency, and the cost of 1,000 keys against one.
+Needs nginx and wrk on PATH.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import re
 import shutil
@@ -29,12 +27,6 @@ ROUNDS, SECONDS, CONNECTIONS = 7, 2, 16
 LEAST_THROUGHPUT, MOST_ADDED_MS, MOST_FOR_THOUSAND_KEYS = 0.85, 1.0, 1.2
 _ANSWER = "x" * 200
 _TICK = os.sysconf("SC_CLK_TCK")
-_NJS = Path("/usr/lib/nginx/modules/ngx_http_js_module.so")
-_HASH = "import c from 'crypto'; export default { of: r => c.createHash('sha256').update(r.headersIn.Authorization || '').digest('hex') };"
-_SUBREQUEST = (
-    "auth_request /auth; location = /auth { internal; proxy_pass http://sidecar; proxy_pass_request_body off; "
-    'proxy_set_header Content-Length ""; proxy_http_version 1.1; proxy_set_header Connection ""; }'
-)
 
 
 @dataclass(frozen=True)
@@ -49,15 +41,15 @@ class Subject:
 
 
 @contextmanager
-def _nginx(binary: str, folder: Path, port: int, locations: str, http: str = "", head: str = "") -> Iterator[int]:
-    """Run an nginx with one server at `port`; yields its process id."""
+def _nginx(binary: str, folder: Path, port: int, directives: str) -> Iterator[int]:
+    """Run an nginx at `port` with `directives` for every path; yields its process id."""
     folder.mkdir()
     temporary = "".join(f"{kind}_temp_path {folder}/{kind}; " for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     config = folder / "nginx.conf"
     config.write_text(
-        f"{head}worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit; pcre_jit on;\n"
+        f"worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit; pcre_jit on;\n"
         f"events {{ worker_connections 4096; }}\nhttp {{ access_log /dev/null; map_hash_bucket_size 256; {temporary}\n"
-        f"{http} server {{ listen 127.0.0.1:{port}; {locations} }}\n}}\n"
+        f"server {{ listen 127.0.0.1:{port}; location / {{ {directives} }} }}\n}}\n"
     )
     user = "user root; " if os.geteuid() == 0 else ""
     process = subprocess.Popen([binary, "-c", str(config), "-p", str(folder), "-g", f"{user}daemon off;"])
@@ -87,41 +79,14 @@ def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int) -> Pro
     return proxy
 
 
-def _alternatives(folder: Path, sidecar: int, key: str) -> dict[str, tuple[str, str, str]]:
-    """Ways to check a key in a proxy that does nothing else: directives of the server, of http, and at the top of the file.
-
-    The sidecar at port `sidecar` accepts everything over persistent connections, so no real one costs less.
-    """
-    digest = hashlib.sha256(f"Bearer {key}".encode()).hexdigest()
-    md5 = base64.urlsafe_b64encode(hashlib.md5(f"Bearer {key} salt".encode(), usedforsecurity=False).digest()).rstrip(b"=").decode()
-    (folder / "hash.js").write_text(_HASH)
-    linked = f'secure_link "{md5}"; secure_link_md5 "$http_authorization salt";'
-    hashed = f"js_path {folder}/; js_import gateway from hash.js; js_set $digest gateway.of;"
-    known = 'if ($who = "") { return 401; }'
-    ways = {
-        "bare proxy_pass": ("", "", ""),
-        "key in a map": (known, f'map $http_authorization $who {{ default ""; "Bearer {key}" c0; }}', ""),
-        "secure_link hash": (known, f'{linked} map $secure_link $who {{ default ""; 1 c0; }}', ""),
-        "auth sidecar": (_SUBREQUEST, f"upstream sidecar {{ server 127.0.0.1:{sidecar}; keepalive 32; }}", ""),
-        "njs with SHA-256": (known, f'{hashed} map $digest $who {{ default ""; {digest} c0; }}', f"load_module {_NJS};\n"),
-    }
-    return {name: way for name, way in ways.items() if not way[2] or _NJS.exists()}
-
-
 def throughput(folder: Path) -> dict[str, Subject]:
-    """Load every subject in turn, `ROUNDS` times."""
     with ExitStack() as stack:
-        backend, sidecar = free_port(), free_port()
+        backend, port = free_port(), free_port()
         proxies = [gateway(stack, folder, backend, count) for count in (1, 1000)]
         binary, key = proxies[0].binary, proxies[0].key("c0")
-        stack.enter_context(_nginx(binary, folder / "backend", backend, f"location / {{ return 200 '{_ANSWER}'; }}"))
-        stack.enter_context(_nginx(binary, folder / "sidecar", sidecar, "location / { return 204; }"))
-        subjects = {}
-        for name, (check, http, head) in _alternatives(folder, sidecar, key).items():
-            port = free_port()
-            locations = f"{check} location / {{ proxy_pass http://127.0.0.1:{backend}; }}"
-            pid = stack.enter_context(_nginx(binary, folder / name.replace(" ", "-"), port, locations, http, head))
-            subjects[name] = Subject(port, pid)
+        stack.enter_context(_nginx(binary, folder / "backend", backend, f"return 200 '{_ANSWER}';"))
+        bare = stack.enter_context(_nginx(binary, folder / "bare", port, f"proxy_pass http://127.0.0.1:{backend};"))
+        subjects = {"bare proxy_pass": Subject(port, bare)}
         for proxy, name in zip(proxies, ("gateway, 1 key", "gateway, 1,000 keys"), strict=True):
             subjects[name] = Subject(proxy.port, proxy.pid)
         for _ in range(ROUNDS):

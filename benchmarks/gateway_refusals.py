@@ -65,7 +65,6 @@ def _welch(one: list[int], other: list[int]) -> float:
 
 
 def figures() -> Iterator[Result]:
-    """The figure, none without nginx."""
     if shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None:
         yield unbounded("denials", "skipped, needs nginx on PATH (apt-get install nginx-light)")
         return

@@ -39,22 +39,18 @@ def _report(results: Iterable[Result]) -> int:
 
 
 def at_most(name: str, value: float, bound: float, unit: str = "") -> Result:
-    """The figure `value`, which `bound` limits."""
     return name, f"{value:.2f}{unit}", f"at most {bound:g}{unit}", value <= bound
 
 
 def at_least(name: str, value: float, bound: float, unit: str = "") -> Result:
-    """The figure `value`, which must reach `bound`."""
     return name, f"{value:.2f}{unit}", f"at least {bound:g}{unit}", value >= bound
 
 
 def unbounded(name: str, value: str) -> Result:
-    """A figure for comparison."""
     return name, value, "no bound", True
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds of `work` on the clock."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -51,7 +51,6 @@ def s3_server() -> Iterator[str]:
 
 
 def answers(port: int) -> bool:
-    """True if a process listens on `port` of the loopback."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -22,7 +22,6 @@ MEMORY_MIB, SECONDS = 256, 600
 
 
 def figures() -> Iterator[Result]:
-    """Peak memory of the payload and its rclones, and time on the clock."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else FILES
     with folder_in_memory() as folder:
         source, share = Path(folder) / "source", Path(folder) / "share"

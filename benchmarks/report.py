@@ -84,7 +84,6 @@ def measure(path: Path, count: int, forms: Sequence[str]) -> tuple[float, float]
 
 
 def figures() -> Iterator[Result]:
-    """CPU time and memory of every form, the best and the worst of three runs."""
     with tempfile.TemporaryDirectory() as folder:
         for count, change_each, forms, most_seconds in LIMITS:
             path = Path(folder) / f"{count}.ndjson"

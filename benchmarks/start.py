@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.measuring import Result, at_most, median_cost, run, unbounded
-from benchmarks.stacks import stack_of
+from benchmarks.registration import stack_of
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 
@@ -28,7 +28,6 @@ _CREATED = _ADOPTED + "from pulumi_aws import cloudwatch, efs, kms, s3; cloudwat
 
 
 def figures() -> Iterator[Result]:
-    """Times of plans on the clock, of imports and checks in processor time."""
     inferplan = str(Path(sys.executable).parent / "inferplan")
     base, base_processor = median_cost([sys.executable, "-c", "import pulumi"])
     yield unbounded("import pulumi", f"{base:.2f} s")

@@ -13,7 +13,7 @@ from cli.screen import say, show, show_json
 from operations.errors import OperationError
 from operations.project import project_root, short_path, stack_file
 from stackfile.errors import InvalidStack, dotted
-from stackfile.placeholders import placeholders
+from stackfile.public_examples import placeholders
 from stackfile.reader import read_stack
 from stackfile.settings import advised, validate
 from stackfile.stack import StackSettings

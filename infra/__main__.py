@@ -1,4 +1,4 @@
-"""The program that both engines run: load, compose, export. A rehearsal sets the global REHEARSAL as it runs this module."""
+"""The program that both engines run: load and compose. A rehearsal sets the global REHEARSAL as it runs this module."""
 
 from infra.compose import compose
 from infra.registering import end_quietly, quiet_collector
@@ -6,4 +6,4 @@ from stackfile.settings import load
 
 end_quietly()
 with quiet_collector():
-    compose(load(rehearsal=globals().get("REHEARSAL", False))).export()
+    compose(load(rehearsal=globals().get("REHEARSAL", False)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -30,21 +29,8 @@ if TYPE_CHECKING:
     from stackfile.stack import Stack, StackSettings
 
 
-@dataclass(frozen=True, kw_only=True)
-class Exports:
-    """The outputs of a stack: the gateway's URL, and the URL, protocols and consumers of each model. Programs read the plan instead."""
-
-    gateway: str | None
-    models: Mapping[str, Mapping[str, object]]
-
-    def export(self) -> None:
-        """Make these the stack's outputs."""
-        pulumi.export("gateway", self.gateway)
-        pulumi.export("models", self.models)
-
-
-def compose(stack: Stack) -> Exports:
-    """Declare every resource of `stack`."""
+def compose(stack: Stack) -> None:
+    """Declare every resource of `stack`, and export the gateway's URL, and the URL, protocols and consumers of each model."""
     spec = stack.settings
     pulumi.log.info(image_evidence(spec))
     platform = spec.cluster.platform(spec, stack=stack.name, simulated_kubeconfig=stack.simulated_kubeconfig)
@@ -96,7 +82,8 @@ def compose(stack: Stack) -> Exports:
     weights = {name: models.serve(name, model) for name, model in spec.models.items()}
     _declare_measurements(spec, weights, keys, endpoints, namespace=home.live_name, opts=inside)
     url = None if gateway is None else gateway.url
-    return Exports(gateway=url, models={each.model: _output(each, url, spec.namespace) for each in endpoints})
+    pulumi.export("gateway", url)
+    pulumi.export("models", {each.model: _output(each, url, spec.namespace) for each in endpoints})
 
 
 def _declare_measurements(
@@ -108,7 +95,6 @@ def _declare_measurements(
     namespace: pulumi.Output[str],
     opts: pulumi.ResourceOptions,
 ) -> None:
-    """Declare the benchmark and the access of Prometheus."""
     if spec.benchmark is not None:
         tokenizer, key = weights[spec.benchmark.tokenizer], keys.consumer_key(spec.benchmark.consumer)
         inputs = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=namespace)

@@ -52,7 +52,6 @@ class Models:
     opts: pulumi.ResourceOptions
 
     def serve(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
-        """Declare the servers of model `name`, and return the handle of its weights."""
         site = Site(
             namespace=self.namespace,
             target=self.targets[spec.pool],
@@ -125,7 +124,6 @@ def _first_request(spec: StackSettings, model: ModelSpec) -> tuple[Part, ...]:
 
 
 def endpoints_of(spec: StackSettings, keys: ApiKeys) -> tuple[Endpoint, ...]:
-    """Return the endpoint of each model, before anything of it is declared."""
     return tuple(
         counted(
             engine_of(model).endpoint(name, model, keys.server_key(name)),

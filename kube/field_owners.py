@@ -1,4 +1,4 @@
-"""The one table of who owns which field of a Kubernetes object: the stack, a scaler, a controller, the API server, or people.
+"""The owner of each field of a Kubernetes object: the stack, a scaler, a controller, the API server, or people.
 
 A field that is not in the table belongs to the program that declares it, which is the stack for everything in its file. Field
 managers are named by their programs: `metadata.managedFields` has one entry for each.
@@ -15,8 +15,6 @@ from kube.paths import Path, covers, parse
 
 
 class Owner(StrEnum):
-    """The roles that decide about fields."""
-
     STACK = "stack"
     SCALER = "scaler"
     CONTROLLER = "controller"
@@ -114,7 +112,6 @@ _SCALE: Final = "scale"
 
 
 def owner_of(kind: str, path: Path, *, queued: bool = False) -> Owner:
-    """Return the owner of the field at `path` of an object of `kind`; `queued` is true for an object in a queue of Kueue."""
     if queued and any(covers(parse(text), path) for text in _QUEUED):
         return Owner.CONTROLLER
     return next((owner for pattern, owner in _rules_of(kind) if covers(pattern, path)), Owner.STACK)

@@ -22,7 +22,7 @@ from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretBox, SecretsError, belon
 from stackfile.encrypted import ciphertext
 from stackfile.errors import InvalidStack, dotted, shown
 from stackfile.imported_keys import SECTION, mask_keys
-from stackfile.placeholders import lines
+from stackfile.public_examples import lines
 from stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
 from stackfile.settings import validate
 from stackfile.stack import StackSettings

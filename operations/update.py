@@ -25,8 +25,7 @@ from rehearsal.engine.wire.recording import Recording
 from rehearsal.progress import Progress, silent
 from rehearsal.secrets import passphrase_of
 from stackfile.errors import InvalidStack
-from stackfile.placeholders import placeholders
-from stackfile.public_keys import publicity, rejection
+from stackfile.public_examples import placeholders, publicity, rejection
 from stackfile.reader import PROJECT, SECRET_KEYS
 
 

@@ -17,7 +17,6 @@ _SHORTENED_COMMIT = re.compile(r"[0-9a-f]{7,39}")
 
 
 def advice(settings: StackSettings) -> Iterator[SpecError]:
-    """Return the warnings about `settings`, in the order of the models, each with the path of the value."""
     for name, model in settings.models.items():
         here = ("models", name)
         if settings.gateway is not None and not model.consumers:

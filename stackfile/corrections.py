@@ -145,7 +145,6 @@ def _amount(field: str, number: Decimal, unit: str) -> str:
 
 
 def _name(value: str, expected: str) -> str:
-    """The Kubernetes or DNS name that is closest to `value`."""
     if "DNS name" not in expected and "Kubernetes name" not in expected:
         return ""
     kept = "a-z0-9-." if "DNS name" in expected else "a-z0-9-"

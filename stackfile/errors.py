@@ -62,7 +62,6 @@ def unknown(noun: str, name: str, known: Collection[str], *, owner: str = "this 
 
 
 def sentence(text: str) -> str:
-    """`text` with a capital letter first and a full stop."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
 
 
@@ -80,7 +79,6 @@ class InvalidStack(Exception):  # noqa: N818 - it carries a list of errors
 
     @property
     def summary(self) -> str:
-        """The number of errors, and what to do."""
         what, them = ("error", "it") if len(self.lines) == 1 else ("errors", "them")
         return f"{len(self.lines)} {what} in {self.source}. Nothing was registered. Fix {them} and run the command again."
 

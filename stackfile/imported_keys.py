@@ -31,7 +31,6 @@ def secret_name(consumer: str, version: str) -> str:
 
 
 def command_for(path: KeyPath) -> str:
-    """The command that sets the imported key at `path`."""
     return f"pulumi config set --secret --path '{secret_name(str(path[1]), str(path[3]))}'"
 
 
@@ -55,7 +54,6 @@ def plain_keys(section: Any) -> dict[Owner, str]:
 
 
 def ciphertexts(section: Any) -> dict[str, str]:
-    """The ciphertexts of imported keys, by `secret_name`."""
     return {secret_name(consumer, version): text for consumer, version, value in _entries(section) if (text := _ciphertext(value))}
 
 

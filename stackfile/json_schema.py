@@ -36,7 +36,6 @@ _TOP_LEVEL = {
 
 
 def stack_schema() -> dict[str, Any]:
-    """The schema of a whole stack file."""
     model = _draft_07(StackSettings.model_json_schema(by_alias=True))
     _describe(model["definitions"])
     examples = tomllib.loads(_EXAMPLES.read_text(encoding="utf-8"))
@@ -81,7 +80,6 @@ def stack_schema_text() -> str:
 
 
 def options_of(field: dict[str, Any]) -> list[dict[str, Any]]:
-    """The schemas of which `field` is a union or a combination."""
     return [each for key in ("anyOf", "oneOf", "allOf") for each in field.get(key, ())]
 
 

@@ -177,7 +177,6 @@ def _remedy(path: KeyPath, value: Any, text: str | None, expectations: list[str]
 
 
 def _value_text(value: Any, path: KeyPath, text: str | None) -> str:
-    """`value` as the subject of a sentence."""
     if isinstance(value, dict):
         return "A mapping" if value else "An empty mapping"
     if isinstance(value, list):

@@ -100,7 +100,6 @@ def read_stack(path: Path, *, shown_path: str | None = None) -> StackFile:
 
 
 def kind(node: Node) -> str:
-    """The kind of `node` in words, such as "a mapping"."""
     match node:
         case MapNode():
             return "a mapping"

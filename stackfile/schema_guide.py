@@ -55,11 +55,9 @@ class SchemaGuide:
         return sorted({key for part in self._parts_at(path) for key in part.get("properties", ())})
 
     def required(self, path: KeyPath) -> list[str]:
-        """The keys that the mapping at `path` must have."""
         return sorted({key for part in self._parts_at(path) for key in part.get("required", ())})
 
     def tags(self, path: KeyPath, discriminator: str) -> list[str]:
-        """The values that `discriminator` may have in the mapping at `path`."""
         tags: set[str] = set()
         for schema, _ in self._at(path):
             tags.update(self._plain(schema).get("discriminator", {}).get("mapping", ()))
@@ -74,7 +72,6 @@ class SchemaGuide:
         return " ".join(_first(parts, "description").split()).removesuffix(".")
 
     def pattern(self, path: KeyPath) -> str:
-        """The pattern of the text at `path`; "" if there is none."""
         return _first((part for schema, _ in self._at(path) for part in self._parts(schema)), "pattern")
 
     def key_description(self, path: KeyPath) -> str:

@@ -16,13 +16,12 @@ from pydantic import ValidationError
 from components.gateway.keys import seed_error
 from components.spec import KeyPath, SpecError
 from kube.paths import value_at
-from stackfile import imported_keys, public_keys
+from stackfile import imported_keys, public_examples
 from stackfile.advice import advice
 from stackfile.checks import check
 from stackfile.corrections import without_renamed
 from stackfile.errors import InvalidStack, LocatedError, dotted, suggestion
 from stackfile.messages import DISCRIMINATORS, errors_of
-from stackfile.placeholders import placeholders
 from stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, SECRET_KEYS, SEED_KEY, StackFile, read_stack, stack_path
 from stackfile.schema_guide import SchemaGuide
 from stackfile.stack import Stack, StackSecrets, StackSettings
@@ -78,7 +77,7 @@ def load(*, rehearsal: bool = False) -> Stack:
     if settings is not None and not settings.cluster.is_simulated:
         harmless = rehearsal or pulumi.runtime.is_dry_run()
         errors += [error for key, seed in seeds.items() for error in _public_seed_errors(key, seed, name, file, harmless=harmless)]
-        located += placeholders(file, settings) if file and not harmless else []
+        located += public_examples.placeholders(file, settings) if file and not harmless else []
     located += [_located(each, file) for each in errors]
     if settings is None or located:
         raise StackRunError(file.shown_path if file else f"stack {name}", located)
@@ -113,11 +112,11 @@ def _public_seed_errors(key: str, seed: str, stack: str, file: StackFile | None,
     """The error of keys that anyone can derive; a warning if that is `harmless`, because nothing is deployed to a real cluster."""
     import pulumi
 
-    why = public_keys.publicity(seed, file.encryption_salt if file else None, os.environ.get("PULUMI_CONFIG_PASSPHRASE"))
+    why = public_examples.publicity(seed, file.encryption_salt if file else None, os.environ.get("PULUMI_CONFIG_PASSPHRASE"))
     if why is not None and harmless:
-        pulumi.log.warn(public_keys.warning(why, stack, key))
+        pulumi.log.warn(public_examples.warning(why, stack, key))
     elif why is not None:
-        yield SpecError((key,), public_keys.rejection(why, stack, key))
+        yield SpecError((key,), public_examples.rejection(why, stack, key))
 
 
 def simulated_kubeconfig(stack: str) -> str:
@@ -205,7 +204,6 @@ def _parsed(text: str) -> Any:
 
 
 def _structure(key: str, text: str) -> Any:
-    """The value that `text` stands for, imported keys masked."""
     return imported_keys.mask_keys(_parsed(text)) if key == _CONSUMERS else _parsed(text)
 
 

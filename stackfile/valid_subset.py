@@ -66,7 +66,6 @@ def with_samples(data: dict[str, Any], invalid: Collection[KeyPath], guide: Sche
 
 
 def _is_entry(value: Any, path: KeyPath, guide: SchemaGuide) -> bool:
-    """True if `value` is a mapping that belongs at `path`."""
     keys = guide.keys(path[:-1])
     return isinstance(value, dict) and (not keys or path[-1] in keys)
 

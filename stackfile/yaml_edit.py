@@ -74,7 +74,6 @@ def _append(text: str, collection: ListNode | MapNode, entry: str) -> str:
 
 
 def _indent(text: str, collection: ListNode | MapNode) -> str:
-    """The spaces in front of the first entry of a block collection."""
     start = collection.position.index
     indent = text[_line_start(text, start) : start]
     if indent.strip(" "):
@@ -111,7 +110,6 @@ def _cut(text: str, start: int, end: int) -> str:
 
 
 def _collection(text: str, path: KeyPath) -> ListNode | MapNode:
-    """The list or mapping at `path`, which must have entries."""
     node = read_tree(text).root
     for part in path:
         node = _children(node)[part]
@@ -123,7 +121,6 @@ def _collection(text: str, path: KeyPath) -> ListNode | MapNode:
 
 
 def _children(node: Node | None) -> dict[str | int, Node]:
-    """The items of a list by their index, or those of a mapping by their key."""
     if isinstance(node, ListNode):
         return dict(enumerate(node.items))
     return dict(node.items.items()) if isinstance(node, MapNode) else {}

@@ -150,7 +150,6 @@ def _position(event: yaml.Event) -> Position:
 
 
 def read_tree(text: str) -> Tree:
-    """Parse `text` into a tree, with every syntax error."""
     reader = _Reader(text)
     try:
         return Tree(reader.document(), tuple(reader.errors))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from operations.project import stack_files
-from stackfile.public_keys import EXAMPLES, mark
+from stackfile.public_examples import EXAMPLES, mark
 from stackfile.reader import read_stack
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]:
-    """Check models' consumers, the gateway, the key seed and the benchmark."""
     if settings.benchmark is not None:
         yield from _benchmark(settings, settings.benchmark)
     for name, model in settings.models.items():
@@ -79,7 +78,6 @@ def _benchmarked_model(settings: StackSettings, spec: BenchmarkSpec, path: KeyPa
 
 
 def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecError]:
-    """Check that the benchmark can read its tokenizer from a volume."""
     model, path = settings.models.get(spec.tokenizer), ("benchmark", "tokenizer")
     if model is None:
         yield unknown(path, spec.tokenizer, "model", settings.models, "models")

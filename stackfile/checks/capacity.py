@@ -37,12 +37,10 @@ def _message(settings: StackSettings, shortage: Shortage) -> str:
 
 
 def nodes(count: int) -> str:
-    """Return `count` with its noun."""
     return f"{count} node{'' if count == 1 else 's'}"
 
 
 def _scalers(settings: StackSettings) -> Iterator[SpecError]:
-    """Check every model whose number of replicas is a range."""
     prometheus = None if settings.monitoring is None else settings.monitoring.prometheus
     counts = settings.gateway is not None and settings.gateway.counts_requests
     counting = "Use gateway.implementation: nginx" if settings.gateway else "Add gateway"

@@ -28,7 +28,6 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Check stores, weights, preheats and artifacts."""
     yield from _node_disk_errors(settings)
     filled: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for name, model in settings.models.items():
@@ -144,7 +143,6 @@ def _overfull(store: str, models: list[tuple[str, int]], settings: StackSettings
 
 
 def _node_disk_errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Check the pools of stores of kind nodeDisk."""
     for name, store in settings.storage.items():
         if not isinstance(store, NodeDiskStoreSpec):
             continue
@@ -166,7 +164,6 @@ def _node_disk_pool_errors(model: str, pool: str, name: str, store: NodeDiskStor
 
 
 def _artifact_name_errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Check that the names of the artifacts' preheats are short enough and free."""
     claimed: dict[str, str] = {}
     for name in settings.models:
         claimed |= {name: f"model {name}", bounded(name, "preheat"): f"the service account of {name}'s preheat"}

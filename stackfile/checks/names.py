@@ -29,7 +29,6 @@ _SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease"
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Check the names of models, consumers, stores and the namespace."""
     if settings.namespace in _SYSTEM_NAMESPACES:
         yield SpecError(("namespace",), f"Namespace {settings.namespace!r} belongs to Kubernetes. Use another one, for example inference.")
     if settings.namespace == settings.cluster.controllers_namespace:

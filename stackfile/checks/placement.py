@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Check every model against its pool, and every pool against the requests of its models."""
     targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
     requested = dict.fromkeys(targets, 0)
     for name, model in settings.models.items():
@@ -92,7 +91,6 @@ def _engine(model: ModelSpec, target: NodeTarget, accelerator: Accelerator) -> I
 
 
 def _image(image: str, accelerator: Accelerator, engine: str) -> Iterator[SpecError]:
-    """Check the image: its vendor, and releases that the accelerator table lists together."""
     vendor = vendor_of_image(image)
     if vendor not in (None, accelerator.vendor):
         problem = f"{image!r} is built for accelerators of {vendor}, but {accelerator.name} is made by {accelerator.vendor}."

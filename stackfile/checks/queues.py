@@ -30,7 +30,6 @@ Requests = defaultdict[tuple[str, str], Counter[str]]
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    """Check queues, and the models that wait in them."""
     targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
     granted: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for name, queue in settings.queues.items():

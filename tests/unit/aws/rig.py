@@ -80,7 +80,7 @@ def declared_by(spec: StackSettings, realizer: Any = None) -> Recording:
     def program() -> None:
         from infra.compose import compose
 
-        compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), "")).export()
+        compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), ""))
 
     return known(program, realizer)
 
@@ -92,7 +92,7 @@ def planned(**parts: Any) -> Recording:
     def program() -> None:
         from infra.compose import compose
 
-        compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), "")).export()
+        compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), ""))
 
     return record(program, project="inferplan", stack="test")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stackfile.placeholders import lines
+from stackfile.public_examples import lines
 from stackfile.reader import read_stack
 from stackfile.settings import validate
 

@@ -12,7 +12,7 @@ from cli import main
 from rehearsal.engine.program.record import record
 from rehearsal.errors import ProgramFailed
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, unlock
-from stackfile.public_keys import EXAMPLES, mark, publicity
+from stackfile.public_examples import EXAMPLES, mark, publicity
 from stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[3]

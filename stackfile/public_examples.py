@@ -1,21 +1,32 @@
-"""Finds values of the examples that no real stack can have: reserved names, networks and ids, in a stack that is not an example itself.
+"""Finds parts of this project's public examples in other stacks: keys that anyone can derive, and reserved names, networks and ids.
 
-`inferplan new` copies them, and every deployment to a real cluster would fail on them, some after the cluster exists.
+`inferplan new` copies names and ids, and every deployment to a real cluster would fail on them, some after the cluster exists.
+Examples are known by hashes that cannot be reversed. The caller decides whether their keys matter.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING
 
 from stackfile.errors import InvalidStack, LocatedError, shown
-from stackfile.public_keys import EXAMPLES, mark
 from stackfile.reader import user_path
 from stackfile.yaml_tree import MapNode, ScalarNode, walk
 
 if TYPE_CHECKING:
     from stackfile.reader import StackFile
     from stackfile.stack import StackSettings
+
+# The mark of the passphrase of the examples.
+_OPENER = "41cddffc75a4911d"
+# The marks of the seeds and the encryptionsalts of every example in stacks/ and docs/; a test holds this list and the examples together.
+EXAMPLES = frozenset(
+    (
+        *("0e24f2b26821c164", "25203ad6676b768f", "2f7665b8fde3f61c", "4112fe1575dc0aea", "75af087cf01938ba"),
+        *("77a972d3af77bd04", "a650e1db842fe2da", "e1077b18729322bd", "ead96c9d2c69f8be", "f32bb81303ef800a"),
+    )
+)
 
 _ACCOUNT = "111122223333"
 _ID = r"0123456789abcdef[01]"
@@ -63,3 +74,33 @@ def placeholders(file: StackFile, settings: StackSettings) -> list[LocatedError]
 def lines(file: StackFile, settings: StackSettings) -> tuple[str, ...]:
     """Return the errors as lines of text."""
     return InvalidStack(file.shown_path, placeholders(file, settings)).lines
+
+
+def mark(text: str) -> str:
+    """Hash `text`: the hash does not reveal 256 random bits, and 64 bits of it tell the examples apart."""
+    return hashlib.sha256(f"inferplan/example\x00{text.strip()}".encode()).hexdigest()[:16]
+
+
+def publicity(seed: str, salt: str | None, passphrase: str | None) -> str | None:
+    """Why anyone can derive keys from `seed` or decrypt it, as the end of a sentence that quotes no secret; None if no one can.
+
+    `salt` is the `encryptionsalt` of the stack's file, None where it has none and the passphrase means nothing.
+    """
+    if mark(seed) in EXAMPLES:
+        return "is that of a public example, so anyone can derive the keys of this stack"
+    if salt and (mark(salt) in EXAMPLES or mark(passphrase or "") == _OPENER):
+        return "is encrypted with the passphrase of the examples, which is public"
+    return None
+
+
+def warning(why: str, stack: str, key: str) -> str:
+    """The warning for plans and rehearsals of such a stack."""
+    return f"{key} {why}. Plans and rehearsals work, but up on a real cluster is rejected. Next: inferplan new NAME --from {stack}"
+
+
+def rejection(why: str, stack: str, key: str) -> str:
+    """The error of such a stack on a real cluster."""
+    return (
+        f"The seed {why}. Make your own stack: inferplan new NAME --from {stack}. Or keep this one and change both secrets: "
+        f'pulumi stack change-secrets-provider passphrase, then pulumi config set --secret {key} "$(openssl rand -hex 32)"'
+    )
