@@ -26,7 +26,6 @@ _GROUPS = ("karpenter.sh", "eks.amazonaws.com")
 
 
 def bought_pools(settings: StackSettings) -> dict[str, tuple[str, ...]]:
-    """The pools whose nodes Karpenter adds, and the zones of each."""
     where = settings.cluster.location
     return {name: pool.location(where).zones for name, pool in settings.node_pools.items() if pool.is_auto_mode}
 

@@ -25,7 +25,6 @@ class Contract:
         return model_url(self.endpoints[model], gateway=self.gateway, namespace=self.namespace)
 
     def url(self, model: str, kind: ProtocolKind) -> str:
-        """The URL prefix of `model` for protocol `kind` at the gateway. Raises ValueError without a gateway."""
         if self.gateway is None:
             raise ValueError("this stack has no gateway, so only its namespace can call")
         return self.gateway + public_path(model, kind)

@@ -104,7 +104,6 @@ def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], N
 
 
 def empty_cluster(name: str, *, listener: Listener, step: Progress) -> Outcome:
-    """Delete everything that rehearsals applied to the simulated cluster `name`."""
     from rehearsal.cluster import start
     from rehearsal.cluster.karpenter import ending
     from rehearsal.engine.apply.run import down

@@ -11,13 +11,12 @@ from typing import Any, Final
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, SERVER_KEY
 from operations.drift.compare import declared_differences, with_unknown_from
 from operations.errors import OperationError
-from operations.live import LiveCluster
+from operations.live import LiveCluster, label
 from rehearsal.engine.wire.recording import Recording
 from rehearsal.engine.wire.values import reveal
 
 Manifest = Mapping[str, Any]
 _LEAST: Final = "least replicas"
-_MODEL: Final = (COMPONENT_LABEL, "model")
 _WORKLOADS: Final = (("apps/v1", "Deployment"), ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"), ("ray.io/v1", "RayService"))
 
 
@@ -35,7 +34,6 @@ def _without_scaled(manifest: Manifest, ignored: Iterable[str]) -> Manifest:
 
 
 def live_servers(live: LiveCluster, namespace: str) -> dict[str, Manifest]:
-    """The workload of each model in `namespace` of a cluster, by the model's name."""
     return _by_model(
         {"kind": kind, **manifest} for version, kind in _WORKLOADS for manifest in live.objects(version, kind, namespace).values()
     )
@@ -82,9 +80,8 @@ def _by_model(manifests: Iterable[Manifest]) -> dict[str, Manifest]:
     kinds = {kind for _, kind in _WORKLOADS}
     workloads = {}
     for each in manifests:
-        labels = (each.get("metadata") or {}).get("labels") or {} if each.get("kind") in kinds else {}
-        if labels.get(_MODEL[0]) == _MODEL[1]:
-            workloads[labels[INSTANCE_LABEL]] = each
+        if each.get("kind") in kinds and label(each, COMPONENT_LABEL) == "model":
+            workloads[label(each, INSTANCE_LABEL)] = each
     return workloads
 
 
@@ -92,15 +89,13 @@ def _stops(before: Manifest, after: Manifest) -> bool:
     """True if the pods change and the rollout of `after` may stop all of them at once. A RayService starts a second cluster first."""
     spec = after["spec"]
     rolling = (spec.get("strategy") or {}).get("rollingUpdate") or (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration")
-    same_object = _identity(before) == _identity(after)
+    same_object = (
+        all(before["metadata"][key] == after["metadata"][key] for key in ("namespace", "name")) and before["kind"] == after["kind"]
+    )
     running = before["spec"].get("replicas", before.get(_LEAST, 1))
     if not rolling or not same_object or not running:
         return False
     return 0 < spec.get("replicas", running) <= rolling["maxUnavailable"] and _pods_change(before, after)
-
-
-def _identity(manifest: Manifest) -> tuple[str, str, str]:
-    return manifest["kind"], manifest["metadata"]["namespace"], manifest["metadata"]["name"]
 
 
 def _pods_change(before: Manifest, after: Manifest) -> bool:
@@ -159,7 +154,6 @@ def live_scaler_changes(live: LiveCluster, namespace: str, recording: Recording)
 
 
 def scaler_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each workload whose scaler has one kind in `before` and another one in `after`."""
     for target in sorted(before.keys() & after.keys()):
         if before[target] != after[target]:
             yield (

@@ -27,8 +27,6 @@ class JobRow:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueRow:
-    """A Kueue queue: its workloads that are admitted and that wait, and why it is not active."""
-
     name: str
     pools: tuple[str, ...]
     admitted: int
@@ -103,7 +101,6 @@ class PreheatRow:
 
     @property
     def done(self) -> bool:
-        """True if servers may read these files."""
         return self.state in _DONE
 
 
@@ -182,7 +179,6 @@ def _created(manifest: Mapping[str, Any]) -> str:
 
 
 def pods_of(job: Mapping[str, Any], pods: Iterable[Any]) -> list[Any]:
-    """The Job's pods, the newest first."""
     name = job["metadata"]["name"]
     mine = [pod for pod in pods if any(owner["name"] == name for owner in pod["metadata"].get("ownerReferences", []))]
     return sorted(mine, key=_created, reverse=True)

@@ -40,7 +40,6 @@ def today() -> date:
 
 
 def api_keys(workspace: Workspace, consumer: str) -> Iterator[ApiKey]:
-    """The keys of `consumer`, the newest first. Raises RequestError if the seed cannot be opened."""
     seed = _seed(workspace, consumer)
     spec = workspace.settings.consumers[consumer]
     for version in sorted(spec.keys, reverse=True):
@@ -51,7 +50,6 @@ def api_keys(workspace: Workspace, consumer: str) -> Iterator[ApiKey]:
 
 
 def newest_key(workspace: Workspace, consumer: str) -> str:
-    """The derived key of the highest version of `consumer`. Raises RequestError if there is none, or the seed cannot be opened."""
     spec = workspace.settings.consumers[consumer]
     derived = [version for version in spec.keys if version not in spec.imported_keys]
     if not derived:

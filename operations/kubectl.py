@@ -65,13 +65,11 @@ class Kubectl:
         return done.stdout.rstrip("\n")
 
     def last_line(self, namespace: str, pod: str, container: str) -> str:
-        """The newest line that a container logged, empty where its log cannot be read."""
         with suppress(OperationError):
             return self.log(namespace, pod, container, 1).strip().rpartition("\n")[2]
         return ""
 
     def patch(self, kind: str, name: str, patch: Mapping[str, Any]) -> None:
-        """Send a merge patch to the cluster-scoped object `kind name`. Raises OperationError with kubectl's message and the command."""
         command = ["patch", kind, name, "--type=merge", "-p", json.dumps(patch)]
         done = self.run(*command)
         if done.returncode:

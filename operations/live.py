@@ -67,7 +67,6 @@ class LiveCluster:
         return self._lists[path]
 
     def forget(self) -> None:
-        """List everything again when it is asked for next."""
         self._versions = None
         self._kinds.clear()
         self._lists.clear()
@@ -90,7 +89,6 @@ def _base(api_version: str) -> str:
 
 
 def label(manifest: Mapping[str, Any], name: str) -> str:
-    """The value of label `name`, "" if the object does not have it."""
     return (manifest["metadata"].get("labels") or {}).get(name, "")
 
 
@@ -99,7 +97,6 @@ def annotation(manifest: Mapping[str, Any], name: str) -> str:
 
 
 def condition(manifest: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """The condition of type `kind` in the status of an object, empty if it has none."""
     return next((each for each in (manifest.get("status") or {}).get("conditions") or () if each["type"] == kind), {})
 
 

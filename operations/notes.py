@@ -98,7 +98,6 @@ def scaling_notes(settings: StackSettings) -> Iterator[str]:
 
 
 def egress_notes(settings: StackSettings) -> Iterator[str]:
-    """One line for each store whose readers a NetworkPolicy cannot limit."""
     read = {weights.store for model in settings.models.values() for weights in (model.stored_files, *model.artifacts.values()) if weights}
     for name in settings.storage:
         if name in read:

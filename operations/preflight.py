@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from operations.errors import OperationError, one_line, table
 from operations.kubectl import Kubectl
@@ -24,7 +24,6 @@ class Rule:
     verbs: frozenset[str]
 
     def allows(self, verb: str, resource: str) -> bool:
-        """True if this rule allows `verb` on `resource`, written as `plural.group`."""
         plural, _, group = resource.partition(".")
         names = {resource, "*.*", "*", f"*.{group}", f"{plural}.*"}
         return bool(self.resources & names) and bool(self.verbs & {verb, "*"})
@@ -107,15 +106,10 @@ def check_rights(objects: Iterable[ObjectKey], live: LiveCluster, context: str, 
     except OperationError:
         return
     if lacking:
-        raise OperationError(
-            "\n".join(
-                [
-                    f"Your account in context {context} lacks rights that {stack} needs. Nothing was changed.",
-                    *(f"  {each}" for each in lacking),
-                    f"Ask an administrator for them. To check one: kubectl --context {context} auth can-i create RESOURCE -n NAMESPACE",
-                ]
-            )
-        )
+        problem = f"Your account in context {context} lacks rights that {stack} needs. Nothing was changed."
+        check = f"kubectl --context {context} auth can-i create RESOURCE -n NAMESPACE"
+        lines = [problem, *(f"  {each}" for each in lacking), f"Ask an administrator for them. To check one: {check}"]
+        raise OperationError("\n".join(lines))
 
 
 def _rules(context: str, namespace: str) -> tuple[list[Rule], bool]:
@@ -129,21 +123,7 @@ def _denied(context: str, rights: Sequence[LackingRight]) -> list[LackingRight]:
     if not rights:
         return []
     questions = [(right, verb) for right in rights for verb in right.verbs]
-    reviews = [
-        {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {
-                "resourceAttributes": {
-                    "namespace": right.namespace,
-                    "verb": verb,
-                    "resource": right.resource.partition(".")[0],
-                    "group": right.resource.partition(".")[2],
-                }
-            },
-        }
-        for right, verb in questions
-    ]
+    reviews = [_review(right, verb) for right, verb in questions]
     document = json.dumps({"apiVersion": "v1", "kind": "List", "items": reviews})
     done = Kubectl(context).run("create", "--validate=false", "-o", "jsonpath={.status.allowed}{'\\n'}", "-f", "-", text=document)
     answers = done.stdout.split()
@@ -152,6 +132,12 @@ def _denied(context: str, rights: Sequence[LackingRight]) -> list[LackingRight]:
     denied = {question for question, answer in zip(questions, answers, strict=True) if answer != "true"}
     narrowed = (replace(right, verbs=tuple(verb for verb in right.verbs if (right, verb) in denied)) for right in rights)
     return [right for right in narrowed if right.verbs]
+
+
+def _review(right: LackingRight, verb: str) -> dict[str, Any]:
+    plural, _, group = right.resource.partition(".")
+    attributes = {"namespace": right.namespace, "verb": verb, "resource": plural, "group": group}
+    return {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
 
 
 def parse_rules(lines: Collection[str]) -> Iterable[Rule]:

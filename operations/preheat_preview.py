@@ -53,7 +53,6 @@ class PlannedPreheat:
 
     @property
     def round(self) -> int:
-        """The round that it makes READY."""
         return int(self.request.directory.rpartition("-r")[2])
 
     @property

@@ -25,7 +25,7 @@ _CATCH_UP_SECONDS = 30.0
 
 
 class Diary:
-    """A file of records, one a line, each with the seconds since the run began. Safe to use from many threads."""
+    """A file with one record per line, each with the seconds since the run began. Threads may share it."""
 
     def __init__(self, path: Path) -> None:
         self._stream = path.open("w", encoding="utf-8")
@@ -33,7 +33,7 @@ class Diary:
         self._began = time.monotonic()
 
     def write(self, kind: str, **fields: Any) -> None:
-        """Writes one record, at once: the run may be broken off at any moment."""
+        """Write one record at once, because the run may be interrupted at any moment."""
         with self._lock:
             record = {"at": round(time.monotonic() - self._began, 3), "kind": kind, **fields}
             self._stream.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -41,11 +41,11 @@ class Diary:
 
 
 def main(stack: str, path: Path) -> int:
-    """Runs the stack of the current folder and writes the diary to `path`; 0 when everything got ready."""
+    """Run the stack of the current folder and write the diary to `path`. Returns 0 if everything got ready."""
     diary = Diary(path)
     try:
         _run(stack, diary)
-    except Exception as error:  # noqa: BLE001 - whatever refuses, faults of the stack or the cluster, is the finding
+    except Exception as error:  # noqa: BLE001 - every error of the stack or the cluster is a finding
         diary.write("refused", message=str(error) or type(error).__name__)
         return 1
     return 0
@@ -68,7 +68,7 @@ def _run(stack: str, diary: Diary) -> None:
 
 
 def _load_seconds(spec: Any) -> int | None:
-    """Reading the weights and warming up, from what the model says of itself; None where it does not say its size."""
+    """Seconds to read the weights and to warm up, None if the model does not state its size."""
     from kube.quantity import bytes_of
 
     size, rate = getattr(spec.stored_files, "size", None), getattr(spec, "load_mib_per_second", None)
@@ -78,13 +78,12 @@ def _load_seconds(spec: Any) -> int | None:
 
 
 def _note(diary: Diary, event: Any) -> None:
-    """One event of the engine, whatever its kind in this revision."""
     fields = {name: getattr(event, name) for name in ("change", "note", "reason", "message", "remedy", "because") if hasattr(event, name)}
     diary.write(type(event).__name__.lower(), target=str(event.target), **fields)
 
 
 class _Follower(threading.Thread):
-    """Follows the objects at `path` of `api` until it is closed, and shows each of its states to `look`."""
+    """Passes each state of the objects at `path` of `api` to `look` until it is closed."""
 
     def __init__(self, api: Api, path: str, look: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(daemon=True)
@@ -105,7 +104,7 @@ class _Follower(threading.Thread):
                 self._news.notify_all()
 
     def catch_up(self) -> None:
-        """Return when every state up to now was shown: news comes by a connection of its own, later than it is known elsewhere."""
+        """Wait until `look` has seen every state up to now, because the watch is later than other connections."""
         newest = max((int(each["metadata"]["resourceVersion"]) for each in self._api.request("GET", self._path)["items"]), default=0)
         with self._news:
             self._news.wait_for(lambda: self._seen >= newest, _CATCH_UP_SECONDS)
@@ -117,7 +116,6 @@ class _Follower(threading.Thread):
 
 @contextlib.contextmanager
 def _observed(cluster: Cluster, diary: Diary) -> Iterator[None]:
-    """Follows Deployments and pods of `cluster` while the block runs."""
     api = cluster.api()
     looks = (("/apis/apps/v1/deployments", _deployment), ("/api/v1/pods", _pod))
     followers = [_Follower(api, path, functools.partial(look, diary)) for path, look in looks]

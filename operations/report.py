@@ -154,7 +154,6 @@ class Change:
         return Guards(after=after, before=before, today=today(), unread=unread, code=self._pack_files)
 
     def config_before(self, stack: str) -> dict[str, str] | None:
-        """The configuration of `stack` at the base without its secrets, None if it is unknown."""
         text = self._text(self.base, f"stacks/Pulumi.{stack}.yaml") if self.base else None
         if text is None:
             return None

@@ -33,7 +33,6 @@ def git_list(root: Path, *arguments: str) -> list[str] | None:
 
 
 def commit_of(root: Path, revision: str) -> str:
-    """The full commit that `revision` names. Raises OperationError for an unknown revision."""
     commit = None if revision.startswith("-") else git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit is None or commit.returncode:
         raise RequestError(f"{revision!r} is not a revision of {root}. Give a commit, branch or tag that `git log` accepts")
@@ -53,7 +52,6 @@ def remove(root: Path, place: Path) -> None:
 
 @contextlib.contextmanager
 def checked_out(root: Path, commit: str) -> Iterator[Path]:
-    """The files of `commit` in a folder that is removed after the block."""
     folder = Path(tempfile.mkdtemp(prefix="inferplan-"))
     place = folder / commit[:12]
     try:
@@ -95,7 +93,6 @@ def touched_between(root: Path, base: str, head: str) -> dict[str, str]:
 
 
 def _stacks_at(root: Path, revision: str) -> dict[str, str]:
-    """The stack files of `revision` by the names of their stacks."""
     folder = stack_path(root, "any").parent.relative_to(root).as_posix()
     listing = git_list(root, "ls-tree", "--name-only", "-z", revision, "--", f"{folder}/")
     return {stack_name(Path(each)): each for each in listing or () if re.fullmatch(r"Pulumi\..+\.yaml", each.rpartition("/")[2])}

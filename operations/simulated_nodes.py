@@ -17,7 +17,6 @@ CPU_NODES = 2
 
 
 def nodes_wanted(settings: StackSettings) -> dict[str, int]:
-    """The number of nodes of each pool when every model runs."""
     return node_counts(settings.cluster, settings)
 
 

@@ -66,7 +66,6 @@ class StackState:
 
     @property
     def settled(self) -> bool:
-        """True if every node, replica, store, preheat and object is as declared."""
         replicas = all(row.ready == row.wanted for row in self.models)
         pools = all(row.nodes_ready >= row.nodes for row in self.pools)
         files = all(row.done for row in self.preheats)
@@ -147,8 +146,6 @@ def _store_state(name: str, spec: StoreSpec, claims: list[Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class StackStatus:
-    """The state of a stack, and what its file declares: the exported endpoints and the registered resources."""
-
     stack: str
     state: StackState
     contract: Contract

@@ -35,7 +35,6 @@ class Engine(StrEnum):
     REHEARSAL = "rehearsal"
 
     def resolved(self) -> Engine:
-        """This engine, or the one that `auto` means on this machine. Raises OperationError if the Pulumi CLI is missing."""
         installed = shutil.which("pulumi") is not None
         if self is Engine.PULUMI and not installed:
             raise OperationError(
@@ -60,7 +59,6 @@ class UpdateOptions:
         return [*refresh, *(f"--target={each}" for each in self.targets)]
 
     def check_confirmation(self, command: str) -> None:
-        """Raise RequestError if Pulumi would ask for confirmation and there is no terminal to answer on."""
         if not self.yes and not sys.stdin.isatty():
             raise RequestError(
                 f"There is no terminal to confirm the update on, and nothing was changed. Add --yes to run it without questions: {command} --yes"
@@ -143,7 +141,6 @@ def patch_simulated_volume(cluster: Cluster, name: str, patch: Mapping[str, Any]
 
 
 def check_target(workspace: Workspace, target: UpdateTarget, recording: Recording) -> None:
-    """Raise OperationError that names the operators and rights that the target lacks for the stack."""
     if target.live is None:
         return
     objects = declared_keys(recording, workspace.settings.namespace)

@@ -69,7 +69,6 @@ class Workspace:
             raise SecretsError(f"{place}: {error.message}", error.remedy) from None
 
     def engine_input(self) -> dict[str, Any]:
-        """Project, stack, configuration and root folder, as `record` and `apply` take them."""
         config, secret_keys = with_secrets(self.file.config, self.secrets.values, placeholders=self.secrets.placeholders)
         return {"project": PROJECT, "stack": self.stack, "config": config, "secret_keys": secret_keys, "root": self.root}
 

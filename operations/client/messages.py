@@ -8,6 +8,15 @@ from typing import Any
 from operations.client.target import Caller, Target
 from operations.errors import OperationError, one_line
 
+_REMEDIES = {
+    401: "The key of {consumer} is not valid at this gateway. If the key changed since the last update, run: inferplan up {stack}",
+    403: "Add {consumer} to models.{model}.consumers and run: inferplan up {stack}",
+    404: "The gateway at {url} has no such route. Check that it is the gateway of {stack}, or update it: inferplan up {stack}",
+    429: "{consumer} exceeds its limits (consumers.{consumer}.limits). Wait, or raise them",
+    503: "No server of {model} is ready: inferplan status {stack}",
+}
+_OTHERWISE = "The server of {model} rejects the request itself"
+
 
 class AnswerError(Exception):
     """A server answered with a failure; the message is that of the server."""
@@ -72,20 +81,8 @@ def error_text(body: str) -> str:
 
 
 def denial_error(status: int, message: str, target: Target, who: Caller, stack: str) -> OperationError:
-    up = f"inferplan up {stack}"
-    match status:
-        case 401:
-            remedy = f"The key of {who.consumer} is not valid at this gateway. If the key changed since the last update, run: {up}"
-        case 403:
-            remedy = f"Add {who.consumer} to models.{target.model}.consumers and run: {up}"
-        case 404:
-            remedy = f"The gateway at {target.url} has no such route. Check that it is the gateway of {stack}, or update it: {up}"
-        case 429:
-            remedy = f"{who.consumer} exceeds its limits (consumers.{who.consumer}.limits). Wait, or raise them"
-        case 502 | 503 | 504:
-            remedy = f"No server of {target.model} is ready: inferplan status {stack}"
-        case _:
-            remedy = f"The server of {target.model} rejects the request itself"
+    key = 503 if status in (502, 504) else status
+    remedy = _REMEDIES.get(key, _OTHERWISE).format(consumer=who.consumer, model=target.model, url=target.url, stack=stack)
     return OperationError(f"{target.model} answers {status}: {message}. {remedy}")
 
 

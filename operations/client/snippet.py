@@ -31,7 +31,6 @@ _FEW = 64
 
 
 def languages(target: Target) -> list[str]:
-    """The languages that there are templates in for `target`, the default first."""
     return [each for each in _LANGUAGES if (name := _template_of(target, each)) and not _problem(target, name, each)]
 
 
@@ -60,7 +59,6 @@ def _problem(target: Target, template: str, language: str) -> str:
 
 
 def _template_of(target: Target, language: str) -> str:
-    """The template of `target` in `language`, empty if there is none."""
     transport = "grpc" if target.kind == "kserve-v2-grpc" else "http"
     kinds = [f"tensors-{transport}"] if target.kind.startswith("kserve") else []
     if target.text is not None or not kinds:
@@ -123,7 +121,6 @@ class Sample:
 
     @property
     def python(self) -> str:
-        """The value as a Python literal; text is bytes there."""
         return repr(self.value.encode() if isinstance(self.value, str) else self.value)
 
 

@@ -50,7 +50,6 @@ class ExaminedCluster:
         return f"kubectl --context {self.context}"
 
     def remedy(self, section: str, name: str) -> str:
-        """The command of `remedies.toml` for `name`, "" if the table has none."""
         return table("doctor/remedies")[section].get(name, "").replace("CONTEXT", self.context)
 
     @cached_property

@@ -19,7 +19,6 @@ Node = Mapping[str, Any]
 
 
 def pools_of(cluster: ExaminedCluster) -> Iterator[tuple[str, Pool, NodeTarget, list[Node]]]:
-    """Each pool of existing nodes, with the nodes that its labels select."""
     nodes = cluster.nodes()
     for name, pool in cluster.settings.node_pools.items():
         if not pool.creates_nodes:

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 from kube.field_owners import NODE_TAINTS, Owner, anyone_adds, manager_of, owner_of
@@ -40,7 +39,6 @@ class _Comparison:
     rejected: dict[tuple[int, str], list[ObjectKey]] = field(default_factory=dict)
 
     def findings(self, registration: Registration, key: ObjectKey) -> Iterator[Finding]:
-        """The differences of one object. An update that changes the object takes over what kubectl added, and drops it."""
         findings = list(self._findings(registration, key))
         updates = any(each.action != "leave" for each in findings)
         for each in findings:
@@ -60,20 +58,18 @@ class _Comparison:
         body = with_values_of(live, body, registration.options.ignore_changes)
         labels = {**mapping(body, "metadata", "labels"), **mapping(body, "spec", "template", "metadata", "labels")}
         queued = QUEUE_LABEL in labels
-        finding = partial(Finding, key=key, inputs=inputs)
+
+        def finding(path: Path, **fields: Any) -> Finding:
+            return Finding(key=key, inputs=inputs, path=path, setting=setting_of(labels, path), variable=variable_at(live, path), **fields)
+
         additions = {path: (writer, found) for writer, path, found in _additions(live, body, key.kind, queued=queued)}
         for path, found, wanted in self._differences(key, body, live):
             ours = owner_of(key.kind, path, queued=queued) is Owner.STACK and path not in additions
             if ours and (self.secrets_known or path[-1] not in _DIGESTS):
                 writer = _writer(live, path, found)
-                action = action_of(writer, found, wanted)
-                setting = setting_of(labels, path)
-                yield finding(
-                    path=path, live=found, ours=wanted, writer=writer, action=action, setting=setting, variable=variable_at(live, path)
-                )
+                yield finding(path=path, live=found, ours=wanted, writer=writer, action=action_of(writer, found, wanted))
         for path, (writer, found) in additions.items():
-            variable = variable_at(live, path)
-            yield finding(path=path, live=found, writer=writer, action="leave", setting=setting_of(labels, path), variable=variable)
+            yield finding(path=path, live=found, writer=writer, action="leave")
 
     def _differences(self, key: ObjectKey, body: dict[str, Any], live: dict[str, Any]) -> Iterator[Difference]:
         if _is_as_declared(live, body):

@@ -40,7 +40,6 @@ class Finding:
         return text_of(self.path)
 
     def values(self) -> tuple[Any, Any]:
-        """The live value and ours with free text and secrets hidden, None for a value that does not exist."""
         return visible(self.live, self.path, self.inputs), visible(self.ours, self.path, self.inputs)
 
     def sentence(self) -> str:
@@ -52,7 +51,6 @@ class Finding:
 
     @property
     def author(self) -> str:
-        """The author of the change and its time, as far as the cluster recorded them."""
         if self.writer is None:
             removed = self.live is MISSING
             return "not recorded: Kubernetes does not say who removes something" if removed else "not recorded: no field manager owns it"
@@ -63,8 +61,6 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """The differences of a stack, the number of objects compared, and what was not compared, one sentence each."""
-
     stack: str
     findings: tuple[Finding, ...]
     compared: int
@@ -92,8 +88,6 @@ def setting_of(labels: Mapping[str, str], path: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """Parts of the advice: the `command` of an update, the stack's `file`, and the start of a `kubectl` command."""
-
     command: str
     file: str
     kubectl: str

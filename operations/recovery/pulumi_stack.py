@@ -66,7 +66,6 @@ class Diagnosis:
 
 
 def diagnose_target(workspace: Workspace, target: UpdateTarget) -> Diagnosis:
-    """Run the program and diagnose the stack on `target`. Raises RequestError if there is no cluster to read."""
     if target.live is None:
         raise RequestError(
             f"{workspace.stack}: no cluster is known. Name a context of your kubeconfig: inferplan recover {workspace.typed} "
@@ -108,7 +107,6 @@ def repair_stack(diagnosis: Diagnosis, environment: Mapping[str, str]) -> None:
 
 
 def check_settled(workspace: Workspace, target: UpdateTarget) -> None:
-    """Raise UnsettledError unless a preview that reads the cluster has nothing to do."""
     try:
         answer(["preview", "--stack", workspace.stack, "--refresh", "--expect-no-changes"], target.environment)
     except OperationError as error:

@@ -9,7 +9,6 @@ from rehearsal.cluster import Cluster
 
 
 def running_cluster(workspace: Workspace) -> Cluster:
-    """The running simulated cluster of `workspace`. Raises OperationError if it has none."""
     from rehearsal.cluster import start, status
 
     if status(workspace.stack) == "absent":

@@ -37,7 +37,6 @@ AWS_CHECKS: Final[dict[str, Check[ExaminedAccount]]] = {
 
 
 def examine_account(workspace: Workspace, recording: Recording, ask: Ask | None = None) -> list[Finding]:
-    """Return what the AWS account lacks for the stack. `ask` replaces the user's credentials."""
     cluster = workspace.settings.cluster
     if not isinstance(cluster, EksCluster):
         return []
@@ -53,7 +52,6 @@ def context_command(cluster: object) -> str:
 
 
 def stack_policy(workspace: Workspace, recording: Recording) -> str | None:
-    """Return the IAM policy that the stack needs as JSON, None if it calls no AWS."""
     cluster = workspace.settings.cluster
     if not isinstance(cluster, EksCluster):
         return None

@@ -183,7 +183,6 @@ def check_images(account: ExaminedAccount) -> Iterator[Finding]:
 
 
 def _exists(account: ExaminedAccount, service: str, operation: str, **parameters: Any) -> Mapping[str, Any] | None:
-    """The answer of AWS, None if the resource does not exist."""
     try:
         return account.ask(service, operation, **parameters)
     except AwsError as failed:
