@@ -109,7 +109,7 @@ def is_true(kind):
 SMALL = {"cpu": "4", "memory": "16Gi", "pods": "10", "nvidia.com/gpu": "2"}
 
 
-def test_a_deployment_with_a_bound_volume_becomes_available_on_a_fake_node(api, namespace, nodes):
+def test_deployment_with_bound_volume_becomes_available_on_fake_node(api, namespace, nodes):
     volume = f"volume-{namespace}"
     size = {"storage": "1Ti"}
     shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
@@ -138,7 +138,7 @@ def test_a_job_runs_to_completion_on_a_fake_node(api, namespace, nodes):
     assert done["status"]["succeeded"] == 1
 
 
-def test_no_pod_ever_starts_on_a_node_that_is_not_fake(api, namespace, nodes):
+def test_pods_do_not_start_on_nodes_that_are_not_fake(api, namespace, nodes):
     untended, fake = nodes(SMALL, fake=False), nodes(SMALL)
     pods = f"/api/v1/namespaces/{namespace}/pods"
     create(api, namespace, "pods", "waits", pod_spec(untended, tolerations=[{"operator": "Exists"}]))
@@ -150,7 +150,7 @@ def test_no_pod_ever_starts_on_a_node_that_is_not_fake(api, namespace, nodes):
     assert (waiting["spec"]["nodeName"], waiting["status"]["phase"]) == (untended, "Pending")
 
 
-def test_a_pod_that_does_not_fit_stays_pending_with_the_schedulers_reason(api, namespace, nodes):
+def test_pod_that_does_not_fit_stays_pending_with_reason_of_scheduler(api, namespace, nodes):
     create(api, namespace, "pods", "large", pod_spec(nodes(SMALL), {"nvidia.com/gpu": 3}))
 
     def too_small(pod):  # the first refusal may be about the taint that a new node bears until it is ready
@@ -183,7 +183,7 @@ def test_a_quota_on_accelerators_is_enforced(api, namespace, nodes):
         api.request("POST", pods, greedy)
 
 
-def test_priority_classes_and_limit_ranges_fill_in_what_a_pod_leaves_out(api, namespace, nodes):
+def test_priority_classes_and_limit_ranges_set_defaults_of_pods(api, namespace, nodes):
     limit = {"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "250m"}}
     create(api, namespace, "limitranges", "defaults", {"limits": [limit]})
     pod = create(api, namespace, "pods", "plain", pod_spec(nodes(SMALL), priorityClassName="system-cluster-critical"))
@@ -211,12 +211,12 @@ def test_the_api_server_reads_quantities_as_we_do(api):
 
 
 @pytest.mark.parametrize("text", NOT_QUANTITIES)
-def test_the_api_server_rejects_what_we_reject(api, text):
+def test_api_server_rejects_the_quantities_that_we_reject(api, text):
     with pytest.raises(ApiError, match=r"quantities must match the regular expression|unable to parse quantity's suffix"):
         dry_run(api, [text])
 
 
 @settings(max_examples=10)
 @given(st.lists(texts(), min_size=30, max_size=30))
-def test_the_api_server_reads_any_quantity_as_we_do(api, several):
+def test_api_server_reads_generated_quantities_as_we_do(api, several):
     assert [canonical(each) for each in dry_run(api, several)] == [canonical(each) for each in several]

@@ -46,7 +46,7 @@ def altered_cache(tmp_path, monkeypatch):
     return alter
 
 
-def test_a_component_that_dies_at_once_is_quoted_and_the_rest_is_ended(own_state, altered_cache):
+def test_error_quotes_log_of_component_that_died_and_other_components_are_ended(own_state, altered_cache):
     altered_cache({"kube-scheduler": "#!/bin/sh\necho 'Error: the flag is odd' >&2\nexit 3\n"})
 
     with pytest.raises(ClusterError) as caught:
@@ -59,7 +59,7 @@ def test_a_component_that_dies_at_once_is_quoted_and_the_rest_is_ended(own_state
     assert running(own_state / "clusters" / "dies") == {}
 
 
-def test_a_program_that_cannot_be_executed_is_named_with_the_remedy(own_state, altered_cache):
+def test_error_names_program_that_cannot_be_executed(own_state, altered_cache):
     altered_cache({"etcd": "no program at all"})
 
     with pytest.raises(ClusterError) as caught:
@@ -73,7 +73,7 @@ def test_a_program_that_cannot_be_executed_is_named_with_the_remedy(own_state, a
 
 @pytest.mark.usefixtures("own_state")
 @pytest.mark.full
-def test_after_a_failed_start_the_next_one_succeeds_when_the_cause_is_gone(altered_cache, monkeypatch):
+def test_start_succeeds_after_cause_of_failed_start_is_removed(altered_cache, monkeypatch):
     altered_cache({"kwok": "#!/bin/sh\nexit 1\n"})
     with pytest.raises(ClusterError, match="kwok ended with exit code 1"):
         start("second-try")
@@ -99,7 +99,7 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("kibibytes", [8, 20000, *in_full(256, 3000)])
-def test_a_full_disk_is_named_whether_we_or_a_component_meets_it(small_disk, monkeypatch, kibibytes):
+def test_full_disk_is_reported_for_us_and_for_components(small_disk, monkeypatch, kibibytes):
     place = small_disk(kibibytes)
     monkeypatch.setenv("INFERPLAN_STATE_DIR", str(place / "state"))
 
@@ -111,7 +111,7 @@ def test_a_full_disk_is_named_whether_we_or_a_component_meets_it(small_disk, mon
     assert running(place / "state" / "clusters" / "full") == {}
 
 
-def test_a_state_directory_that_cannot_be_one_is_named(tmp_path, monkeypatch):
+def test_error_names_state_directory_that_cannot_be_created(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "file" / "state"))
 
@@ -121,7 +121,7 @@ def test_a_state_directory_that_cannot_be_one_is_named(tmp_path, monkeypatch):
     assert "set INFERPLAN_STATE_DIR" in caught.value.remedy
 
 
-def test_the_kubeconfig_of_our_own_cluster_is_accepted(cluster, tmp_path):
+def test_kubeconfig_of_our_cluster_is_accepted(cluster, tmp_path):
     copy = tmp_path / "copied"
     copy.write_bytes(cluster.kubeconfig.read_bytes())
 
@@ -129,7 +129,7 @@ def test_the_kubeconfig_of_our_own_cluster_is_accepted(cluster, tmp_path):
     assert require_owned(copy) == cluster
 
 
-def test_a_cluster_that_we_did_not_start_is_refused_and_hears_nothing(tmp_path):
+def test_foreign_cluster_is_rejected_without_a_request_to_it(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         foreign = tmp_path / "foreign"
         address = f"https://127.0.0.1:{server.getsockname()[1]}"
@@ -146,7 +146,7 @@ def test_a_cluster_that_we_did_not_start_is_refused_and_hears_nothing(tmp_path):
     assert caught.value.message == f"{address} (context prod of {foreign}) was not started by this rehearsal, so nothing is sent there"
 
 
-def test_the_address_alone_proves_nothing(cluster, tmp_path):
+def test_cluster_with_our_address_and_another_authority_is_rejected(cluster, tmp_path):
     document = json.loads(cluster.kubeconfig.read_text())
     document["clusters"][0]["cluster"]["certificate-authority-data"] = "AAAA"
     other = tmp_path / "other-authority"
@@ -156,7 +156,7 @@ def test_the_address_alone_proves_nothing(cluster, tmp_path):
         require_owned(other)
 
 
-def test_a_cluster_of_another_identity_is_refused(cluster, tmp_path, monkeypatch):
+def test_cluster_with_another_uid_is_rejected(cluster, tmp_path, monkeypatch):
     home = tmp_path / "clusters" / cluster.directory.name
     home.mkdir(parents=True)
     for name in ("kubeconfig", "pki"):
@@ -168,7 +168,7 @@ def test_a_cluster_of_another_identity_is_refused(cluster, tmp_path, monkeypatch
         require_owned(home / "kubeconfig")
 
 
-def test_a_context_that_is_missing_is_named_with_those_that_are_there(cluster):
+def test_error_names_missing_context_and_existing_contexts(cluster):
     with pytest.raises(ClusterError, match="has no context 'prod'") as caught:
         require_owned(cluster.kubeconfig, "prod")
     assert caught.value.remedy == "choose one of its contexts: inferplan-shared"

@@ -39,7 +39,7 @@ def listening_addresses(pids):
     return addresses
 
 
-def test_a_cluster_from_its_start_to_its_deletion(own_state):
+def test_cluster_is_created_reused_repaired_and_deleted(own_state):
     events = []
     made = start("life", events.append)
 
@@ -68,7 +68,7 @@ def test_a_cluster_from_its_start_to_its_deletion(own_state):
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="this system has no /proc/net/tcp to look at")
-def test_nothing_listens_beyond_this_machine_and_etcd_has_no_port_at_all(cluster):
+def test_components_listen_on_loopback_and_etcd_has_no_port(cluster):
     pids = {component: each[0] for component, each in running(cluster.directory).items()}
 
     assert listening_addresses(pids.values()) == {"0100007F"}
@@ -87,7 +87,7 @@ def test_a_second_start_reuses_the_same_processes(cluster):
 
 
 @pytest.mark.usefixtures("own_state")
-def test_a_cluster_outlives_its_starter_and_its_deletion_spares_similar_processes(tmp_path):
+def test_cluster_outlives_process_that_started_it_and_delete_spares_similar_processes(tmp_path):
     subprocess.run([sys.executable, "-c", "from rehearsal.cluster import start; start('outlive')"], check=True)
     assert status("outlive") == "running"
     made = start("outlive")
@@ -108,7 +108,7 @@ def test_a_cluster_outlives_its_starter_and_its_deletion_spares_similar_processe
             each.wait()
 
 
-def test_two_clusters_live_side_by_side_and_deleting_one_spares_the_other(cluster):
+def test_deleting_one_of_two_clusters_keeps_the_other(cluster):
     other = start("other")
     assert other.uid != cluster.uid
     delete("other")
@@ -117,6 +117,6 @@ def test_two_clusters_live_side_by_side_and_deleting_one_spares_the_other(cluste
 
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a/b", "..", "-a", "a-", "a" * 41, "a b"])
-def test_a_name_that_cannot_be_a_directory_is_refused(name):
+def test_name_that_cannot_be_a_directory_is_rejected(name):
     with pytest.raises(ClusterError, match="is not a valid name of a simulated cluster"):
         start(name)

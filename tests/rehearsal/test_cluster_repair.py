@@ -95,7 +95,7 @@ def test_a_killed_component_is_started_again_and_the_data_is_kept(victim, compon
     assert start("victim").outcome == "reused"
 
 
-def test_a_component_that_hangs_is_replaced(victim):
+def test_hanging_component_is_restarted(victim):
     frozen = running(victim.directory)["kube-scheduler"][0]
     os.kill(frozen, signal.SIGSTOP)
 
@@ -106,7 +106,7 @@ def test_a_component_that_hangs_is_replaced(victim):
     assert running(victim.directory)["kube-scheduler"] != [frozen]
 
 
-def test_a_cluster_of_a_machine_that_was_restarted_comes_back_with_its_data(victim):
+def test_cluster_keeps_its_data_after_restart_of_computer(victim):
     for pids in running(victim.directory).values():
         for pid in pids:
             kill(pid)
@@ -119,7 +119,7 @@ def test_a_cluster_of_a_machine_that_was_restarted_comes_back_with_its_data(vict
     assert mended.repairs == ("the computer was restarted, so the control plane is started again with its data",)
 
 
-def test_status_names_what_is_amiss_before_it_is_mended(victim):
+def test_status_is_broken_until_cluster_is_repaired(victim):
     kill(running(victim.directory)["kwok"][0])
 
     assert status("victim") == "broken"
@@ -127,7 +127,7 @@ def test_status_names_what_is_amiss_before_it_is_mended(victim):
 
 
 @pytest.mark.full
-def test_a_cluster_whose_port_was_taken_meanwhile_moves_and_its_kubeconfig_follows(victim):
+def test_cluster_whose_port_was_taken_moves_to_another_port_with_its_kubeconfig(victim):
     before = start("victim")
     end(victim.directory)
     port = int(before.server.rpartition(":")[2])
@@ -146,7 +146,7 @@ def test_a_cluster_whose_port_was_taken_meanwhile_moves_and_its_kubeconfig_follo
     assert require_owned(moved.kubeconfig) == moved
 
 
-def test_data_that_is_beyond_repair_is_given_up_and_said_so(victim):
+def test_cluster_with_damaged_data_is_created_again_with_a_notice(victim):
     made = start("victim")
     end(victim.directory)
     for log in (victim.directory / "etcd" / "member").rglob("*.wal"):
@@ -162,7 +162,7 @@ def test_data_that_is_beyond_repair_is_given_up_and_said_so(victim):
 
 
 @pytest.mark.parametrize("content", [b'{"format": 1, "uid"', *in_full(b"", b"[]", b'{"format": 99}')])
-def test_a_record_that_cannot_be_read_means_a_fresh_cluster(victim, content):
+def test_cluster_with_unreadable_record_is_created_again(victim, content):
     (victim.directory / "record.json").write_bytes(content)
 
     anew = start("victim")
@@ -173,7 +173,7 @@ def test_a_record_that_cannot_be_read_means_a_fresh_cluster(victim, content):
 
 @pytest.mark.parametrize("component", ["kube-controller-manager", *in_full("etcd", "kwok")])
 @pytest.mark.full
-def test_a_start_killed_while_it_waits_for_a_component_leaves_nothing_that_hinders_the_next(own_state, component):
+def test_start_succeeds_after_start_that_was_killed_while_waiting(own_state, component):
     with starting("cut", held_at=f"start {component}") as first:
         await_line(first, f"start {component}")
         first.kill()
@@ -188,7 +188,7 @@ def test_a_start_killed_while_it_waits_for_a_component_leaves_nothing_that_hinde
 
 
 @pytest.mark.full
-def test_a_start_killed_at_any_moment_converges(own_state):
+def test_start_succeeds_after_start_that_was_killed_at_any_moment(own_state):
     """The moment is the first thing that the start does after a file has appeared."""
     directory = own_state / "clusters" / "sweep"
     for moment in (
@@ -209,7 +209,7 @@ def test_a_start_killed_at_any_moment_converges(own_state):
         delete("sweep")
 
 
-def test_two_starts_at_once_make_one_cluster_and_the_second_says_what_it_waits_for(own_state):
+def test_two_concurrent_starts_create_one_cluster_and_second_reports_its_wait(own_state):
     first = starting("both", held_at="start etcd")
     await_line(first, "start etcd")
     second = starting("both")
@@ -222,7 +222,7 @@ def test_two_starts_at_once_make_one_cluster_and_the_second_says_what_it_waits_f
     assert one_of_each(own_state / "clusters" / "both")
 
 
-def test_a_delete_that_was_killed_half_way_can_be_finished(victim):
+def test_delete_finishes_a_delete_that_was_killed(victim):
     """The last test of this file: the victim is gone."""
     made = start("victim")
     (victim.directory / "record.json").unlink()

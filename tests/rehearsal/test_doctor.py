@@ -54,7 +54,7 @@ def doctor(stack, capsys, code: int) -> dict[str, list[dict[str, str]]]:
     return findings
 
 
-def test_the_commands_that_it_prints_repair_what_it_found(rack, capsys):
+def test_doctor_prints_commands_that_repair_its_findings(rack, capsys):
     stack = rack / "Pulumi.rack.yaml"
     before = doctor(stack, capsys, code=1)
     [labels], [runtime], [ingress] = before["node labels"], before["runtime classes"], before["ingress"]
@@ -75,7 +75,7 @@ def test_the_commands_that_it_prints_repair_what_it_found(rack, capsys):
 
 
 @pytest.mark.full
-def test_an_account_without_rights_gets_the_permissions_that_it_needs(rack, capsys):
+def test_doctor_prints_permissions_that_an_account_lacks(rack, capsys):
     config = yaml.safe_load((rack / "kubeconfig").read_text())
     config["users"][0]["user"]["as"] = "intern@acme.example"
     (rack / "kubeconfig").write_text(yaml.safe_dump(config))
@@ -97,7 +97,7 @@ def test_an_account_without_rights_gets_the_permissions_that_it_needs(rack, caps
 
 
 @pytest.mark.full
-def test_a_cluster_that_does_not_answer_is_one_error_with_a_remedy(rack, capsys):
+def test_doctor_reports_unreachable_cluster_as_one_error(rack, capsys):
     (rack / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n")
     findings = doctor(rack / "Pulumi.rack.yaml", capsys, code=1)
     assert [*findings] == ["cluster"]

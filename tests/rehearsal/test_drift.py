@@ -125,14 +125,14 @@ def restored(api: Api, path: str, before: dict[str, Any]) -> bool:
     return True
 
 
-def test_scalers_controllers_and_labels_of_others_are_no_drift(running, make):
+def test_changes_by_scalers_controllers_and_foreign_labels_are_not_drift(running, make):
     assert running.findings() == ()
     for each in SILENT:
         make(each)
     assert running.findings() == ()
 
 
-def test_changes_by_hand_are_reported_together_and_one_update_reverts_them(running, make):
+def test_manual_changes_are_reported_together_and_reverted_by_one_update(running, make):
     """It keeps the number of replicas that a scaler set, and what a person added to an object that it does not change."""
     running.send("image", "replicas", "Secret value", "another variable", "Service deleted", "a scaler at work")
     status, told = running.run("status"), running.run("drift")
@@ -169,7 +169,7 @@ def test_changes_by_hand_are_reported_together_and_one_update_reverts_them(runni
 
 
 @pytest.mark.parametrize("edit", in_full(*EDITS), ids=lambda each: each.name)
-def test_a_change_by_hand_is_found(running, make, edit):
+def test_manual_change_is_reported(running, make, edit):
     known = running.findings()
     make(edit)
     new = [each for each in running.findings() if each not in known]
@@ -183,14 +183,14 @@ def test_a_change_by_hand_is_found(running, make, edit):
 
 
 @pytest.mark.parametrize("edit", in_full(*SILENT), ids=lambda each: each.name)
-def test_a_change_that_belongs_to_others_is_silent(running, make, edit):
+def test_change_of_another_owner_is_not_reported(running, make, edit):
     known = running.findings()
     make(edit)
     assert running.findings() == known
 
 
 @pytest.mark.full
-def test_an_update_reverts_what_drift_says(running):
+def test_update_reverts_reported_drift(running):
     for edit in EDITS:
         if edit.body is not None and edit.name not in ("NetworkPolicy rule removed", "another container"):
             edit.send(running.api)
@@ -200,7 +200,7 @@ def test_an_update_reverts_what_drift_says(running):
 
 
 @pytest.mark.full
-def test_a_lost_configuration_is_reported_where_it_is_mounted(running):
+def test_deleted_config_map_is_reported_at_its_mount(running):
     gateway = running.api.request("GET", GATEWAY)
     (name,) = (each["configMap"]["name"] for each in gateway["spec"]["template"]["spec"]["volumes"] if "configMap" in each)
     running.api.request("DELETE", f"/api/v1/namespaces/inference/configmaps/{name}")
@@ -211,7 +211,7 @@ def test_a_lost_configuration_is_reported_where_it_is_mounted(running):
 
 
 @pytest.mark.full
-def test_recover_says_what_is_gone_and_brings_it_back(running):
+def test_recover_names_missing_objects_and_creates_them(running):
     running.api.request("DELETE", SERVICE)
     explained = running.run("recover", "--engine", "rehearsal", "--dry-run")
     assert "Service inference/llama-3-8b: was applied and is gone" in explained.stderr

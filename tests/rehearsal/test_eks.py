@@ -68,7 +68,7 @@ def test_each_pool_has_as_many_nodes_as_its_models_need(items):
     assert counted == {"l40s": 5, "h100": 1, "system": 2}
 
 
-def test_a_fake_node_is_its_machine_in_its_zone_with_its_taint(items):
+def test_fake_node_has_instance_type_zone_and_taint_of_its_pool(items):
     nodes = {each["metadata"]["name"]: each for each in items("/api/v1/nodes")}
     block = nodes["h100-0"]
     assert block["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "p5.48xlarge"
@@ -80,7 +80,7 @@ def test_a_fake_node_is_its_machine_in_its_zone_with_its_taint(items):
     assert "taints" not in nodes["system-0"]["spec"]
 
 
-def test_device_plugins_land_on_accelerator_nodes_of_node_groups_only(client, items):
+def test_device_plugins_run_on_accelerator_nodes_of_node_groups_only(client, items):
     """The nodes of Auto Mode bring the plugin with them."""
     # A DaemonSet counts as ready with the nodes that were there when it was made, and its pods on the others follow.
     sets = client.watch("/apis/apps/v1/namespaces/nvidia-device-plugin/daemonsets", {"timeoutSeconds": str(PATIENCE_SECONDS)})
@@ -90,7 +90,7 @@ def test_device_plugins_land_on_accelerator_nodes_of_node_groups_only(client, it
     assert [each["spec"]["nodeName"] for each in pods] == ["h100-0"]
 
 
-def test_preheating_and_the_gateway_stay_off_the_accelerators(items):
+def test_preheat_and_gateway_pods_avoid_accelerator_nodes(items):
     pods = items("/api/v1/namespaces/inference/pods")
     plain = [each for each in pods if each["metadata"]["labels"].get("app.kubernetes.io/component") in ("gateway", "preheat")]
     assert plain
@@ -106,7 +106,7 @@ def test_a_second_run_changes_nothing(state, output):
 
 
 @pytest.mark.full
-def test_a_pod_that_fits_nowhere_is_named_with_the_scheduler_s_reason(tmp_path):
+def test_error_names_unschedulable_pod_with_reason_of_scheduler(tmp_path):
     """A preheat asks for more than a plain node has; the wait may take the hour that copying may take, and says why at once.
 
     On a created cluster it would be refused before: here larger nodes than the stack's own might be there.

@@ -30,7 +30,7 @@ def up(cluster, request):
     down(cluster)
 
 
-def test_eight_gates_open_for_eight_deployments_and_every_one_becomes_available(up):
+def test_eight_deployments_become_available_after_their_gates(up):
     events = []
     outcome = up(functools.partial(platform, "eight", models=8), listener=events.append)
     assert len(outcome.created) == outcome.total_changes == 4 + 8 * 3
@@ -75,13 +75,13 @@ def test_removing_a_model_prunes_its_objects_and_no_others(cluster, up):
     assert before - set(objects_in(cluster, "prune")) == set(gone)
 
 
-def test_what_another_stack_applied_is_not_pruned(cluster, up):
+def test_objects_of_another_stack_are_not_pruned(cluster, up):
     apply(lambda: ConfigMap("c", metadata={"name": "others"}, data={}), cluster, project=PROJECT, stack="other")
     up(lambda: ConfigMap("c", metadata={"name": "mine"}, data={}))
     assert exists(cluster, "/api/v1/namespaces/default/configmaps/others")
 
 
-def test_an_object_that_cannot_change_in_place_is_replaced_and_the_reason_given(cluster, up):
+def test_object_with_immutable_change_is_replaced_with_a_reason(cluster, up):
     up(functools.partial(platform, "replace"))
     old = objects_in(cluster, "replace")["Job model-0-gate"]["metadata"]["uid"]
     events = []
@@ -95,7 +95,7 @@ def test_an_object_that_cannot_change_in_place_is_replaced_and_the_reason_given(
     assert server == "the API server does not update it in place: spec.template: field is immutable"
 
 
-def test_a_field_that_only_the_server_knows_to_be_immutable_is_met_by_a_replacement(up):
+def test_object_is_replaced_if_only_the_server_rejects_the_change(up):
     def program(completion_mode):
         Node("immutable-node")
         spec: Any = {
@@ -113,7 +113,7 @@ def test_a_field_that_only_the_server_knows_to_be_immutable_is_met_by_a_replacem
     assert note == "the API server does not update it in place: spec.completionMode: field is immutable"
 
 
-def test_a_new_name_in_the_cluster_replaces_the_object_and_the_old_one_goes_last(cluster, up):
+def test_renamed_object_is_created_before_the_old_one_is_deleted(cluster, up):
     up(lambda: ConfigMap("c", metadata={"name": "before"}, data={"x": "1"}))
     outcome = up(lambda: ConfigMap("c", metadata={"name": "after"}, data={"x": "1"}))
     assert names(outcome.replaced) == ["ConfigMap after"]
@@ -132,7 +132,7 @@ def test_a_volume_and_its_claim_bind(up):
     assert up(program).recording.outputs == {"phase": "Bound"}
 
 
-def test_live_values_come_back_and_what_was_secret_stays_secret(up):
+def test_outputs_have_live_values_and_secrets_stay_secret(up):
     def program():
         key = pulumi.Output.secret("hush-hush")
         secret = Secret("s", metadata={"name": "live"}, string_data={"key": key})
@@ -145,20 +145,20 @@ def test_live_values_come_back_and_what_was_secret_stays_secret(up):
     assert len(outputs["uid"]) == 36
 
 
-def test_no_secret_is_in_anything_that_the_engine_keeps(cluster, up):
+def test_engine_stores_no_secret_in_plain_text(cluster, up):
     up(functools.partial(platform, "kept", models=0))
     kept = b"".join(each.read_bytes() for each in cluster.directory.glob("*") if each.is_file())
     assert b"hush-hush" not in kept
     assert b"aHVzaC1odXNo" not in kept
 
 
-def test_a_node_keeps_the_capacity_that_was_declared(cluster, up):
+def test_node_keeps_its_declared_capacity(cluster, up):
     up(lambda: Node("capacity-node", accelerators=6))
     status = api_of(cluster).request("GET", "/api/v1/nodes/capacity-node")["status"]
     assert status["capacity"] == status["allocatable"] == {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "6"}
 
 
-def test_a_kind_that_the_program_defines_itself_is_served_when_it_is_needed(up):
+def test_custom_kind_of_the_program_is_served_before_its_objects_are_applied(up):
     def program():
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         version = {"name": "v1", "served": True, "storage": True, "schema": schema}
@@ -172,7 +172,7 @@ def test_a_kind_that_the_program_defines_itself_is_served_when_it_is_needed(up):
     assert up(program).total_changes == 0
 
 
-def test_a_kind_that_is_missing_is_asked_for_once_and_then_named(up):
+def test_missing_kind_is_requested_once_and_then_reported(up):
     asked = []
     with pytest.raises(ApplyFailed, match=r"CustomResourceDefinition of group keda\.sh is not installed"):
         up(
@@ -182,7 +182,7 @@ def test_a_kind_that_is_missing_is_asked_for_once_and_then_named(up):
     assert asked == ["keda.sh"]
 
 
-def test_a_patch_owns_its_fields_only_and_gives_them_back(cluster, up):
+def test_patch_owns_only_its_fields_and_releases_them(cluster, up):
     path = "/api/v1/namespaces/default/configmaps/adopted"
     api_of(cluster).request("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "adopted"}, "data": {"theirs": "1"}})
     try:
@@ -206,7 +206,7 @@ def test_an_ignored_change_leaves_the_live_value(cluster, up):
     assert api_of(cluster).request("GET", "/apis/apps/v1/namespaces/default/deployments/ignored")["spec"]["replicas"] == 1
 
 
-def test_a_namespace_without_an_edge_to_it_is_waited_for(up):
+def test_object_waits_for_its_namespace_without_a_dependency(up):
     def program():
         ConfigMap("c", metadata={"name": "c", "namespace": "no-edge"}, data={})
         Namespace("n", metadata={"name": "no-edge"})
@@ -214,7 +214,7 @@ def test_a_namespace_without_an_edge_to_it_is_waited_for(up):
     assert names(up(program).created) == ["ConfigMap c", "Namespace no-edge"]
 
 
-def test_cloud_resources_get_stubs_and_are_sent_nowhere(up):
+def test_cloud_resources_get_stub_outputs_without_requests(up):
     class Bucket(pulumi.CustomResource):
         arn: pulumi.Output[str]
 
@@ -228,7 +228,7 @@ def test_cloud_resources_get_stubs_and_are_sent_nowhere(up):
     assert names(outcome.created) == ["ConfigMap arn"]
 
 
-def test_a_program_that_breaks_off_prunes_nothing(cluster, up):
+def test_failed_program_prunes_nothing(cluster, up):
     up(lambda: ConfigMap("c", metadata={"name": "stays"}, data={}))
 
     def broken():
@@ -252,7 +252,7 @@ def test_down_deletes_everything_in_reverse_and_leaves_nothing(cluster):
     assert down(cluster).total_changes == 0
 
 
-def test_a_model_declared_again_after_its_removal_comes_back(up):
+def test_removed_model_is_created_again_when_declared_again(up):
     def program(*, present):
         Node("back-node")
         if present:

@@ -85,7 +85,7 @@ def settled(cluster, **program):
 @pytest.mark.parametrize(
     ("at", "after"), [(1, True), (7, False), *in_full((1, False), (7, True), *itertools.product((2, 4, 9), (False, True)))]
 )
-def test_a_first_run_killed_at_a_request_is_finished_by_the_next(cluster, at, after):
+def test_next_run_finishes_first_run_that_was_killed_at_a_request(cluster, at, after):
     assert killed_run(cluster, at=at, after=after, models=2)
     settled(cluster, models=2)
     assert set(objects_in(cluster, "default")) == {
@@ -96,7 +96,7 @@ def test_a_first_run_killed_at_a_request_is_finished_by_the_next(cluster, at, af
 
 
 @pytest.mark.parametrize("at", [12, *in_full(3, 5, 8, 11, 13)])
-def test_an_update_killed_while_it_replaces_and_prunes_is_finished_by_the_next(cluster, at):
+def test_next_run_finishes_update_that_was_killed_while_replacing_and_pruning(cluster, at):
     settled(cluster, models=2, image="server:1", key="first-key")
     assert killed_run(cluster, at=at, after=True, models=1, image="server:2", key="second-key")
     settled(cluster, models=1, image="server:2", key="second-key")
@@ -106,7 +106,7 @@ def test_an_update_killed_while_it_replaces_and_prunes_is_finished_by_the_next(c
     assert found["Secret key"]["data"] == {"key": "c2Vjb25kLWtleQ=="}
 
 
-def test_what_a_killed_run_made_and_nobody_declares_any_more_is_pruned(cluster):
+def test_undeclared_objects_of_a_killed_run_are_pruned(cluster):
     assert killed_run(cluster, at=9, after=True, models=2)
     assert objects_in(cluster, "default")
     outcome = apply(lambda: None, cluster, project=PROJECT, stack=STACK)
@@ -115,7 +115,7 @@ def test_what_a_killed_run_made_and_nobody_declares_any_more_is_pruned(cluster):
     assert applied(cluster) == []
 
 
-def test_down_removes_what_a_killed_run_made(cluster):
+def test_down_deletes_objects_of_a_killed_run(cluster):
     assert killed_run(cluster, at=8, after=True, models=2)
     down(cluster)
     assert objects_in(cluster, "default") == {}

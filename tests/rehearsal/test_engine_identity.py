@@ -45,7 +45,7 @@ def configured(resource: str, text: str, name: str | None = None, *, breaks: boo
         Job("bad", metadata={"name": "bad"}, spec={"template": {}}, opts=pulumi.ResourceOptions(depends_on=[first]))
 
 
-def test_an_object_of_another_resource_is_neither_adopted_nor_changed(up, maps):
+def test_object_of_another_resource_is_not_adopted_or_changed(up, maps):
     up(lambda: configured("old", "one", "taken"))
     with pytest.raises(ApplyFailed) as failed:
         up(lambda: configured("new", "two", "taken"))
@@ -53,7 +53,7 @@ def test_an_object_of_another_resource_is_neither_adopted_nor_changed(up, maps):
     assert maps() == {"taken": {"text": "one"}}
 
 
-def test_an_object_that_was_made_by_hand_is_not_adopted(cluster, up, maps):
+def test_manually_created_object_is_not_adopted(cluster, up, maps):
     api = cluster.api()
     api.request("POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}, "data": {"text": "theirs"}})
     with pytest.raises(ApplyFailed, match="already exists in the cluster, and this stack did not create it"):
@@ -65,7 +65,7 @@ def test_an_object_that_was_made_by_hand_is_not_adopted(cluster, up, maps):
     assert maps() == {"theirs": {"text": "mine"}}
 
 
-def test_a_half_finished_update_under_one_urn_cannot_be_reverted_and_changes_nothing_live(up, maps):
+def test_unfinished_update_under_one_urn_cannot_be_reverted_and_changes_no_live_object(up, maps):
     """What Pulumi does with objects that are named by content under one URN: the old one still waits for its deletion."""
     up(lambda: configured("settings", "one", "settings-one"))
     with pytest.raises(ApplyFailed):
@@ -79,7 +79,7 @@ def test_a_half_finished_update_under_one_urn_cannot_be_reverted_and_changes_not
     assert set(maps()) == {"settings-two"}
 
 
-def test_a_half_finished_update_whose_urn_carries_the_content_is_reverted(cluster, up, maps):
+def test_unfinished_update_with_content_in_its_urn_is_reverted(cluster, up, maps):
     up(lambda: configured("settings-one", "one", "settings-one"))
     with pytest.raises(ApplyFailed):
         up(lambda: configured("settings-two", "two", "settings-two", breaks=True))
@@ -89,7 +89,7 @@ def test_a_half_finished_update_whose_urn_carries_the_content_is_reverted(cluste
     assert set(maps()) == {"settings-one"} == {each.name for each in applied(cluster)}
 
 
-def test_an_automatic_name_stays_until_the_object_is_replaced_and_a_half_finished_replacement_is_reverted(up, maps):
+def test_automatic_name_stays_until_replacement_and_unfinished_replacement_is_reverted(up, maps):
     up(lambda: configured("settings", "one"))
     [first] = maps()
     assert first.startswith("settings-")
@@ -103,7 +103,7 @@ def test_an_automatic_name_stays_until_the_object_is_replaced_and_a_half_finishe
     assert names(outcome.replaced) == [f"ConfigMap {third}"]
 
 
-def test_an_object_that_was_rejected_leaves_the_resource_what_it_had(up, maps):
+def test_resource_keeps_its_object_when_a_new_one_is_rejected(up, maps):
     up(lambda: configured("settings", "one", "one"))
     with pytest.raises(ApplyFailed):
         up(lambda: configured("settings", "two", "No Name"))

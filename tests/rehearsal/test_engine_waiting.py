@@ -47,7 +47,7 @@ def workload(kind, name, accelerators, pool, seconds=1, namespace="default"):
     return kind(name, metadata={"name": name, "namespace": namespace}, spec=spec, opts=within(seconds))
 
 
-def test_a_pod_that_fits_nowhere_is_explained_in_the_words_of_the_scheduler(up, patient):
+def test_unschedulable_pod_is_reported_with_message_of_scheduler(up, patient):
     def program():
         Node("small-node", accelerators=2)
         workload(Deployment, "big", 4, "small-node")
@@ -67,7 +67,7 @@ def test_a_pod_that_fits_nowhere_is_explained_in_the_words_of_the_scheduler(up, 
 
 
 @pytest.mark.parametrize("kind", [Deployment, *in_full(Job)])
-def test_what_fits_nowhere_is_given_up_once_nothing_moves_and_not_after_its_own_hour(up, kind, monkeypatch):
+def test_wait_for_unschedulable_pod_ends_when_cluster_is_idle(up, kind, monkeypatch):
     monkeypatch.setattr(waiter, "IDLE_SECONDS", 3.0)
 
     def program(*, filled):
@@ -86,7 +86,7 @@ def test_what_fits_nowhere_is_given_up_once_nothing_moves_and_not_after_its_own_
 
 
 @pytest.mark.parametrize("kind", [Deployment, *in_full(Job)])
-def test_a_quota_that_refuses_pods_is_quoted(up, kind, patient):
+def test_quota_that_rejects_pods_is_reported(up, kind, patient):
     def program():
         place = Namespace("n", metadata={"name": "quota"}).metadata.name
         quota = ResourceQuota("q", metadata={"name": "gpus", "namespace": place}, spec={"hard": {"requests.nvidia.com/gpu": "2"}})
@@ -99,7 +99,7 @@ def test_a_quota_that_refuses_pods_is_quoted(up, kind, patient):
     assert "exceeded quota: gpus, requested: requests.nvidia.com/gpu=4" in failure.message
 
 
-def test_a_job_that_fails_is_told_at_once_with_its_reason(up):
+def test_failed_job_is_reported_at_once_with_its_reason(up):
     def program():
         Node("fail-node")
         template = {"spec": {**pod(0, "fail-node"), "restartPolicy": "Never", "activeDeadlineSeconds": 1}}
@@ -113,7 +113,7 @@ def test_a_job_that_fails_is_told_at_once_with_its_reason(up):
     assert failure.message.startswith("the Job failed: DeadlineExceeded: Job was active longer than specified deadline")
 
 
-def test_everything_that_does_not_depend_on_a_failure_is_applied(cluster, up):
+def test_resources_that_do_not_depend_on_a_failure_are_applied(cluster, up):
     def program():
         Node("branch-node", accelerators=1)
         bad = workload(Deployment, "bad", 4, "branch-node")
@@ -134,7 +134,7 @@ def test_everything_that_does_not_depend_on_a_failure_is_applied(cluster, up):
     assert "hush-hush" not in text
 
 
-def test_a_run_after_the_fault_is_mended_finishes_the_rest(up):
+def test_next_run_after_a_fix_applies_the_remaining_objects(up):
     def program(accelerators, seconds=1):
         Node("mend-node", accelerators=accelerators)
         server = workload(Deployment, "server", 4, "mend-node", seconds)
@@ -147,14 +147,14 @@ def test_a_run_after_the_fault_is_mended_finishes_the_rest(up):
     assert names(outcome.changed) == ["Node mend-node"]
 
 
-def test_nothing_is_deleted_while_something_fails(cluster, up):
+def test_failed_run_deletes_nothing(cluster, up):
     up(lambda: ConfigMap("c", metadata={"name": "spared"}, data={}))
     with pytest.raises(ApplyFailed):
         up(lambda: Secret("s", metadata={"name": "bad"}, type="kubernetes.io/tls", string_data={"x": "y"}))
     assert exists(cluster, "/api/v1/namespaces/default/configmaps/spared")
 
 
-def test_a_service_waits_for_its_pods_and_says_so_without_them_or_an_address(up):
+def test_service_waits_for_its_pods_and_reports_missing_pods_and_address(up):
     def program():
         Service("none", metadata={"name": "none"}, spec={"ports": [{"port": 1}]})
         Service("empty", metadata={"name": "empty"}, spec={"selector": {"no": "pods"}, "ports": [{"port": 1}]})
@@ -172,7 +172,7 @@ def test_a_service_waits_for_its_pods_and_says_so_without_them_or_an_address(up)
     }
 
 
-def test_an_object_that_says_not_to_wait_is_not_waited_for(up):
+def test_object_with_skip_await_is_not_awaited(up):
     def program():
         metadata = {"name": "hurry", "annotations": {"pulumi.com/skipAwait": "true"}}
         template = {"metadata": {"labels": {"w": "h"}}, "spec": pod(1, "nowhere")}
@@ -182,7 +182,7 @@ def test_an_object_that_says_not_to_wait_is_not_waited_for(up):
     assert names(up(program).created) == ["Deployment hurry"]
 
 
-def test_a_field_that_somebody_else_owns_is_a_conflict_that_says_how_to_take_it(cluster, up):
+def test_conflict_over_a_field_names_annotation_that_takes_it_over(cluster, up):
     up(lambda: ConfigMap("c", metadata={"name": "contested"}, data={"x": "ours"}))
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "contested"}, "data": {"x": "theirs"}}
     path = "/api/v1/namespaces/default/configmaps/contested"
@@ -197,7 +197,7 @@ def test_a_field_that_somebody_else_owns_is_a_conflict_that_says_how_to_take_it(
     assert names(up(lambda: program("true")).changed) == ["ConfigMap contested"]
 
 
-def test_the_second_of_two_runs_at_once_says_so_and_stops(cluster, up):
+def test_second_of_two_concurrent_runs_stops_with_an_error(cluster, up):
     started, release = threading.Event(), threading.Event()
 
     def slow(_event):
@@ -218,7 +218,7 @@ def test_the_second_of_two_runs_at_once_says_so_and_stops(cluster, up):
     assert exists(cluster, "/apis/apps/v1/namespaces/two/deployments/model-0")
 
 
-def test_what_somebody_else_writes_while_an_object_is_applied_is_no_change_of_ours(cluster, up, monkeypatch):
+def test_concurrent_change_of_another_writer_is_not_reported_as_ours(cluster, up, monkeypatch):
     up(lambda: ConfigMap("c", metadata={"name": "beside"}, data={"x": "ours"}))
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "beside", "labels": {"seen": "yes"}}, "data": {"y": "theirs"}}
     look = Objects.get

@@ -104,7 +104,7 @@ def test_every_model_is_accepted_and_each_of_its_replicas_is_ready(example):
     assert all(wanted.values())
 
 
-def test_every_pod_of_a_model_is_on_its_pool_with_the_cards_that_it_asked_for(example):
+def test_pods_of_a_model_run_on_its_pool_with_requested_accelerators(example):
     for name, model in example.workspace.settings.models.items():
         pods = example.pods_of(name)
         assert pods, name
@@ -113,7 +113,7 @@ def test_every_pod_of_a_model_is_on_its_pool_with_the_cards_that_it_asked_for(ex
         assert held == [model.accelerators_per_pod] * (model.replicas * model.pods), name
 
 
-def test_what_stands_in_for_an_operator_leaves_what_the_operator_left_but_where_that_is_reviewed(stage, example):
+def test_stub_of_an_operator_creates_its_objects_except_reviewed_differences(stage, example):
     for kind, path in OPERATED.get(example.workspace.stack, {}).items():
         live = stage.cluster.get(path)
         found = differences(traces(stage.cluster.get, kind, live), kept(kind)[live["metadata"]["name"]])
@@ -122,7 +122,7 @@ def test_what_stands_in_for_an_operator_leaves_what_the_operator_left_but_where_
         assert {shape for shapes in reasons.values() for shape in shapes} == set(REVIEWED[kind])
 
 
-def test_what_asks_for_no_card_and_is_no_part_of_a_model_stays_off_the_accelerators(example):
+def test_pods_without_accelerators_avoid_accelerator_nodes(example):
     others = [pod for pod in example.pods if pod["metadata"]["labels"].get("app.kubernetes.io/component") != "model"]
     strays = [pod for pod in others if not cards_of(pod)]
     assert strays
@@ -131,7 +131,7 @@ def test_what_asks_for_no_card_and_is_no_part_of_a_model_stays_off_the_accelerat
     assert len(plain) == 1
 
 
-def test_a_replica_of_two_pods_has_two_servers_of_eight_cards_to_itself(stage):
+def test_replica_of_two_pods_has_two_nodes_of_eight_accelerators(stage):
     example = stage.show(VLLM)
     pods = example.pods_of("llama-3-405b")
     assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["h100-0", "h100-1"]
@@ -141,6 +141,6 @@ def test_a_replica_of_two_pods_has_two_servers_of_eight_cards_to_itself(stage):
 
 
 @pytest.mark.full
-def test_an_example_that_is_up_already_changes_nothing(stage):
+def test_second_up_of_an_example_changes_nothing(stage):
     stage.show(VLLM)
     assert stage.show(VLLM, again=True).outcome.total_changes == 0

@@ -152,7 +152,7 @@ def workload_of(name, get):
 
 
 @pytest.mark.parametrize("name", SECTIONS["models"])
-def test_every_engine_has_the_placement_resources_variables_and_labels_that_were_written(name, get, pods):
+def test_engines_apply_declared_placement_resources_variables_and_labels(name, get, pods):
     zones = {each["metadata"]["name"]: labels_of(each)["topology.kubernetes.io/zone"] for each in get("/api/v1/nodes")["items"]}
     assert len(pods[name]) == (2 if name == "wide" else 1)
     wanted = SECTIONS["models"][name]["resources"]
@@ -169,14 +169,14 @@ def test_every_engine_has_the_placement_resources_variables_and_labels_that_were
         assert requests.get("hugepages-2Mi") == wanted.get("hugepages2Mi")
 
 
-def test_models_stand_beside_and_apart_as_was_written(pods):
+def test_models_follow_declared_affinity_and_anti_affinity(pods):
     nodes = {name: {pod["spec"]["nodeName"] for pod in pods[name]} for name in ("plain", "bound", "writer")}
     assert nodes["writer"] == nodes["plain"]
     assert nodes["bound"].isdisjoint(nodes["plain"])
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_a_custom_parameter_of_every_engine_is_where_the_engine_reads_it(name, get):
+def test_custom_parameter_is_where_each_engine_reads_it(name, get):
     files = [
         each
         for each in get("/api/v1/namespaces/inference/configmaps")["items"]
@@ -187,7 +187,7 @@ def test_a_custom_parameter_of_every_engine_is_where_the_engine_reads_it(name, g
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_what_kueue_admits_names_its_queue_and_the_queue_hands_out_all_that_its_pods_ask_for(name, get):
+def test_admitted_objects_name_their_queue_which_has_quota_for_their_pods(name, get):
     labels = labels_of(workload_of(name, get))
     assert (labels[QUEUE], labels[PRIORITY]) == ("serving", "inference-serving-online")
     [queue] = get("/apis/kueue.x-k8s.io/v1beta2/clusterqueues")["items"]
@@ -198,20 +198,20 @@ def test_what_kueue_admits_names_its_queue_and_the_queue_hands_out_all_that_its_
             assert set(container.get("resources", {}).get("requests", {})) <= covered
 
 
-def test_the_job_that_builds_engines_on_cards_waits_in_the_queue_too(get):
+def test_engine_build_job_is_queued(get):
     [job] = [
         each for each in get("/apis/batch/v1/namespaces/inference/jobs")["items"] if each["metadata"]["name"].startswith("built-engines")
     ]
     assert labels_of(job)[QUEUE] == "serving"
 
 
-def test_the_head_of_a_cluster_that_scales_itself_is_admitted_with_the_autoscaler_beside_it(get):
+def test_head_of_autoscaling_ray_cluster_is_admitted_with_its_autoscaler(get):
     heads = [each for each in get("/api/v1/namespaces/inference/pods")["items"] if labels_of(each).get("ray.io/node-type") == "head"]
     names = {labels_of(each)["ray.io/cluster"].rpartition("-")[0]: [c["name"] for c in each["spec"]["containers"]] for each in heads}
     assert names == {"served": ["ray-head"], "scaling": ["ray-head", "autoscaler"]}
 
 
-def test_kueue_s_own_definitions_accept_the_objects(get):
+def test_definitions_of_kueue_accept_the_objects(get):
     [queue] = get("/apis/kueue.x-k8s.io/v1beta2/clusterqueues")["items"]
     assert queue["metadata"]["name"] == "inference-serving"
     # Fields that a definition does not know are dropped; these came back from the server.
@@ -227,7 +227,7 @@ def test_kueue_s_own_definitions_accept_the_objects(get):
     assert local["spec"]["clusterQueue"] == "inference-serving"
 
 
-def test_the_comparison_is_a_job_that_the_namespace_admits_and_that_runs_off_the_cards(get):
+def test_comparison_job_is_admitted_and_avoids_accelerator_nodes(get):
     [job] = [
         each
         for each in get("/apis/batch/v1/namespaces/inference/jobs")["items"]

@@ -59,11 +59,11 @@ def _zones(api: Api, pods: list[dict]) -> list[str]:
     return sorted(zones[each["spec"]["nodeName"]] for each in pods)
 
 
-def test_two_replicas_stand_in_two_zones(api):
+def test_two_replicas_run_in_two_zones(api):
     assert _zones(api, _gateway_pods(api)) == ["zone-a", "zone-b"]
 
 
-def test_new_keys_reach_new_pods_after_the_secret_and_two_replicas_serve_all_the_while(local_state, api, tmp_path):
+def test_new_keys_reach_new_pods_while_two_replicas_keep_serving(local_state, api, tmp_path):
     secrets = "/api/v1/namespaces/inference/secrets"
     since = api.request("GET", PODS)["metadata"]["resourceVersion"]
     before, held = _gateway_pods(api), api.request("GET", f"{secrets}/gateway-keys")
@@ -90,7 +90,7 @@ def test_new_keys_reach_new_pods_after_the_secret_and_two_replicas_serve_all_the
 
 
 @pytest.mark.full
-def test_no_object_but_secrets_and_nothing_that_was_said_shows_a_secret(local_state, api):
+def test_only_secret_objects_contain_secrets_and_output_shows_none(local_state, api):
     file = read_stack(ROOT / "stacks" / "Pulumi.local.yaml")
     opened = open_secrets(
         file.secrets, salt=file.encryption_salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": EXAMPLE_PASSPHRASE}
@@ -122,7 +122,7 @@ def test_no_object_but_secrets_and_nothing_that_was_said_shows_a_secret(local_st
 
 
 @pytest.mark.full
-def test_a_change_of_keys_alone_starts_no_model_anew(local_state, api, tmp_path):
+def test_changed_keys_do_not_restart_models(local_state, api, tmp_path):
     def models():
         found = api.request("GET", PODS, query={"labelSelector": "app.kubernetes.io/component=model"})["items"]
         return {each["metadata"]["uid"] for each in found}
@@ -133,7 +133,7 @@ def test_a_change_of_keys_alone_starts_no_model_anew(local_state, api, tmp_path)
 
 
 @pytest.mark.full
-def test_an_envoy_gateway_s_objects_are_accepted_and_ours_are_gone(local_state, api, tmp_path):
+def test_objects_of_envoy_gateway_replace_ours(local_state, api, tmp_path):
     ours = next(line for line in STACK.splitlines() if "inferplan:gateway:" in line)
     up(local_state, variant(tmp_path, ours, f"  inferplan:gateway: {ENVOY}"))
     made = {}
@@ -153,7 +153,7 @@ def test_an_envoy_gateway_s_objects_are_accepted_and_ours_are_gone(local_state, 
 
 
 @pytest.mark.full
-def test_every_way_in_is_made_of_objects_that_a_real_api_server_takes(api, monkeypatch):
+def test_api_server_accepts_objects_of_each_gateway_exposure(api, monkeypatch):
     """Each is sent as a trial, beside one model that speaks gRPC; the server holds it to its schema and its admission, and keeps nothing."""
     monkeypatch.chdir(ROOT)
     install = installer(start("local"), lambda _: None)

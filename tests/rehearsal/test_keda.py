@@ -172,7 +172,7 @@ def test_replicas_follow_the_load_up_and_down(api, metrics, model):
     until(api, DEPLOYMENTS, name, ready(1))
 
 
-def test_a_model_goes_to_zero_and_comes_back(api, metrics, model):
+def test_model_scales_to_zero_and_back(api, metrics, model):
     metrics.values = {'pod=~"rare-': 3}
     name = model("rare", least=0, most=2)
     until(api, DEPLOYMENTS, name, ready(1))
@@ -226,7 +226,7 @@ def least() -> int:
 
 
 @pytest.mark.parametrize("least", [0])
-def test_the_requests_at_the_gateway_start_a_model_without_replicas(api, metrics, up):
+def test_requests_at_the_gateway_start_a_model_without_replicas(api, metrics, up):
     deployments = "/apis/apps/v1/namespaces/inference/deployments"
     metrics.values = {"inferplan_gateway_requests": 0}
     up()
@@ -239,7 +239,7 @@ def test_the_requests_at_the_gateway_start_a_model_without_replicas(api, metrics
     until(api, deployments, "ranged", ready(0))
 
 
-def test_the_scaled_object_of_a_stack_works_and_an_update_leaves_its_replicas_alone(api, metrics, up):
+def test_scaled_object_of_a_stack_works_and_updates_keep_its_replicas(api, metrics, up):
     deployments = "/apis/apps/v1/namespaces/inference/deployments"
     metrics.values = {"num_requests_waiting": 0}
     up()
@@ -283,7 +283,7 @@ def karpenter_pool(cluster, api):
         yield
 
 
-def test_nodes_follow_the_replicas_and_none_leaves_under_a_server(api, metrics, cluster, karpenter_pool, model):  # noqa: ARG001 - Karpenter must run
+def test_nodes_follow_replicas_and_nodes_with_servers_stay(api, metrics, cluster, karpenter_pool, model):  # noqa: ARG001 - Karpenter must run
     metrics.values = {'pod=~"wide-': 15}
     model("wide", least=1, most=3, accelerators=1, pool="bought")
     until(api, DEPLOYMENTS, "wide", ready(3))
@@ -307,7 +307,7 @@ def test_the_operators_listen_on_this_machine_only(started, karpenter_pool):  # 
     assert listening_addresses([*pids, *running(live.directory)["karpenter"]]) == {"0100007F"}
 
 
-def test_a_replica_that_leaves_gets_the_grace_period_of_its_pod(api, metrics, model):
+def test_removed_replica_gets_grace_period_of_its_pod(api, metrics, model):
     metrics.values = {'pod=~"drain-': 15}
     name = model("drain", least=1, most=3)
     until(api, DEPLOYMENTS, name, ready(3))

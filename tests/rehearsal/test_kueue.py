@@ -112,7 +112,7 @@ def seen(api, path, check):
         watch.close()
 
 
-def test_every_engine_and_its_build_are_admitted_and_what_holds_no_card_is_not_asked_about(every_engine, api):  # noqa: ARG001 - it brings the stack up
+def test_engines_and_builds_are_admitted_and_pods_without_accelerators_skip_the_queue(every_engine, api):  # noqa: ARG001 - it brings the stack up
     workloads = api.request("GET", WORKLOADS)["items"]
     assert {condition(each, "Admitted").get("status") or condition(each, "QuotaReserved").get("status") for each in workloads} == {"True"}
     owners = [owner(each) for each in workloads]
@@ -124,7 +124,7 @@ def test_every_engine_and_its_build_are_admitted_and_what_holds_no_card_is_not_a
     assert condition(build, "Finished")["reason"] == "Succeeded"
 
 
-def test_every_resource_that_is_asked_for_is_handed_out_by_the_flavor_of_the_model_s_own_pool(every_engine, api):  # noqa: ARG001 - as above
+def test_flavor_of_the_model_s_pool_grants_all_requested_resources(every_engine, api):  # noqa: ARG001 - as above
     pools = {"wide-group": "h100", "gaudi": "gaudi2"}
     for workload in api.request("GET", WORKLOADS)["items"]:
         kind, name = owner(workload)
@@ -137,7 +137,7 @@ def test_every_resource_that_is_asked_for_is_handed_out_by_the_flavor_of_the_mod
             assert assigned[pods["name"]] == dict.fromkeys(asked, f"inference-{pools.get(model, 'l40s')}")
 
 
-def test_a_second_up_changes_nothing_of_what_kueue_wrote(every_engine, up, api):  # noqa: ARG001 - as above
+def test_second_up_keeps_fields_of_kueue(every_engine, up, api):  # noqa: ARG001 - as above
     service = f"/apis/ray.io/v1{SPACE}/rayservices/served"
     before = api.request("GET", service)["metadata"]["generation"]
     assert up(SECTIONS)[1].total_changes == 0
@@ -157,7 +157,7 @@ def neighbour(api):
     api.request("POST", DEPLOYMENTS, body)
 
 
-def test_a_higher_priority_takes_cards_and_status_and_up_say_what_is_missing_until_they_are_back(up, cluster, api):
+def test_higher_priority_preempts_accelerators_and_status_names_what_is_missing(up, cluster, api):
     down(cluster)
     workspace, _ = up(NARROW)
     neighbour(api)

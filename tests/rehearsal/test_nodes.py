@@ -121,7 +121,7 @@ def refusal(pod: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", POOLS)
-def test_nodes_become_ready_with_the_capacity_of_the_real_machine(api, name):
+def test_nodes_become_ready_with_capacity_of_the_real_instance_type(api, name):
     for node in fake_nodes(name, POOLS[name]):
         live = until(api, "/api/v1/nodes", node["metadata"]["name"], open_for_pods)
         assert live["status"]["allocatable"] == node["status"]["allocatable"]
@@ -129,7 +129,7 @@ def test_nodes_become_ready_with_the_capacity_of_the_real_machine(api, name):
         assert live["metadata"]["labels"].items() >= node["metadata"]["labels"].items()
 
 
-def test_gpu_pods_fill_the_gpu_nodes_and_the_next_one_is_told_that_no_cards_are_left(place):
+def test_gpu_pods_fill_gpu_nodes_and_next_pod_reports_missing_accelerators(place):
     cards = {"nvidia.com/gpu": "4", "cpu": "1", "memory": "1Gi"}
     assert {place(cards, ANYTHING)["spec"]["nodeName"] for _ in range(2)} == {"l40s-0", "l40s-1"}
     assert "Insufficient nvidia.com/gpu" in refusal(place(cards, ANYTHING))
@@ -139,18 +139,18 @@ def test_a_cpu_pod_goes_to_the_cpu_node_however_large_the_accelerator_nodes_are(
     assert place({"cpu": "1", "memory": "1Gi"})["spec"]["nodeName"] == "system-0"
 
 
-def test_a_cpu_pod_that_only_an_accelerator_node_could_hold_is_kept_off_by_the_taint(place):
+def test_taint_keeps_large_cpu_pod_off_accelerator_nodes(place):
     reason = refusal(place({"cpu": "20", "memory": "1Gi"}))
     assert "3 node(s) had untolerated taint(s)" in reason
     assert "1 Insufficient cpu" in reason
 
 
-def test_a_gaudi_pod_with_huge_pages_lands_on_gaudi_only(place):
+def test_gaudi_pod_with_huge_pages_runs_on_gaudi_only(place):
     wants = {"habana.ai/gaudi": "2", "hugepages-2Mi": "23600Mi", "cpu": "8", "memory": "64Gi"}
     assert place(wants, ANYTHING, runtimeClassName="habana")["spec"]["nodeName"] == "gaudi2-0"
 
 
-def test_tolerating_the_wrong_vendor_does_not_open_a_gaudi_node(place):
+def test_toleration_of_another_vendor_does_not_admit_to_gaudi_nodes(place):
     reason = refusal(place({"habana.ai/gaudi": "1", "cpu": "1", "memory": "1Gi"}, GPU))
     assert "1 node(s) had untolerated taint(s)" in reason
     assert "3 Insufficient habana.ai/gaudi" in reason
@@ -169,13 +169,13 @@ def test_a_pod_that_is_too_large_stays_pending_with_the_schedulers_reason(place,
     assert missing in refusal(place(wants, GAUDI))
 
 
-def test_a_pod_that_asks_for_all_that_a_node_offers_fits(place):
+def test_pod_that_requests_all_allocatable_resources_fits(place):
     offered = fake_nodes("gaudi2", POOLS["gaudi2"])[0]["status"]["allocatable"]
     wants = {key: amount for key, amount in offered.items() if key != "pods"}
     assert place(wants, GAUDI)["spec"]["nodeName"] == "gaudi2-0"
 
 
-def test_a_pod_that_names_a_runtime_class_which_no_pool_brought_is_refused(place):
+def test_pod_with_unknown_runtime_class_is_rejected(place):
     with pytest.raises(ApiError, match='RuntimeClass "kata" not found'):
         place({"cpu": "1", "memory": "1Gi"}, runtimeClassName="kata")
 
@@ -185,7 +185,7 @@ def test_applying_the_same_pools_again_changes_nothing(api, cluster):
     assert apply(declare_pools(POOLS), cluster, project="inferplan", stack="nodes").total_changes == 0
 
 
-def test_another_machine_replaces_the_nodes_so_that_they_get_its_capacity(api, cluster):
+def test_another_instance_type_replaces_the_nodes(api, cluster):
     smaller = POOLS["l40s"].model_copy(update={"machine": "g6e.4xlarge"})
     outcome = apply(declare_pools(POOLS | {"l40s": smaller}), cluster, project="inferplan", stack="nodes")
     try:

@@ -84,7 +84,7 @@ def told(live, kind):
     return next(each for each in live["status"]["conditions"] if each["type"] == kind)
 
 
-def test_a_group_over_two_nodes_gets_a_leader_and_a_worker_with_eight_cards_each(up, cluster):
+def test_group_over_two_nodes_has_leader_and_worker_with_eight_accelerators_each(up, cluster):
     events = []
     up(group("wide"), listener=events.append)
     found = pods(cluster, "leaderworkerset.sigs.k8s.io/name=wide")
@@ -101,7 +101,7 @@ def test_a_group_over_two_nodes_gets_a_leader_and_a_worker_with_eight_cards_each
     assert any(isinstance(each, Ready) and "no LeaderWorkerSet operator runs here" in each.note for each in events)
 
 
-def test_a_second_run_leaves_a_group_alone_and_a_changed_image_replaces_its_pods_on_a_full_pool(up, cluster):
+def test_second_run_keeps_group_and_changed_image_replaces_its_pods_on_full_pool(up, cluster):
     up(group("twice"))
     before = {each["metadata"]["uid"] for each in pods(cluster, "w=twice").values()}
     assert up(group("twice")).total_changes == 0
@@ -112,7 +112,7 @@ def test_a_second_run_leaves_a_group_alone_and_a_changed_image_replaces_its_pods
     assert all(map(is_ready, after))
 
 
-def test_a_group_of_which_one_pod_fits_nowhere_is_not_ready_in_the_words_of_the_scheduler(up, cluster, patient):
+def test_group_with_unschedulable_pod_is_not_ready_with_message_of_scheduler(up, cluster, patient):
     with pytest.raises(ApplyFailed) as failed:
         up(group("short", pools=1, seconds=1), listener=patient("Insufficient nvidia.com/gpu"))
     (failure,) = failed.value.failures
@@ -123,14 +123,14 @@ def test_a_group_of_which_one_pod_fits_nowhere_is_not_ready_in_the_words_of_the_
     assert "Insufficient nvidia.com/gpu" in available["message"]
 
 
-def test_fewer_groups_leave_no_pod_of_the_group_that_went(up, cluster):
+def test_removed_group_leaves_no_pod(up, cluster):
     up(group("fewer", pools=4, replicas=2))
     assert len(pods(cluster, "w=fewer")) == 4
     up(group("fewer", pools=4, replicas=1))
     assert sorted(pods(cluster, "w=fewer")) == ["fewer-0", "fewer-0-1"]
 
 
-def test_a_ray_service_gets_a_head_and_its_workers_and_says_that_no_ray_runs(up, cluster):
+def test_ray_service_has_head_and_workers_and_notes_that_no_ray_runs(up, cluster):
     up(service("serve"))
     found = ray_pods(cluster, "serve")
     assert sorted(each["metadata"]["labels"]["ray.io/node-type"] for each in found.values()) == ["head", "worker", "worker"]
@@ -145,7 +145,7 @@ def test_a_ray_service_gets_a_head_and_its_workers_and_says_that_no_ray_runs(up,
     assert [each["conditions"]["ready"] for part in slices for each in part["endpoints"]] == [True, True]
 
 
-def test_a_head_whose_ports_lack_serve_fails_as_kuberay_would_leave_it(up):
+def test_ray_head_without_serve_port_fails_as_with_kuberay(up):
     ports = [{"name": "dashboard", "containerPort": 8265}]
     head = {"template": {"spec": {"containers": [{"name": "head", "image": "a:1", "ports": ports}]}}}
     spec = {"serveConfigV2": "applications: []", "rayClusterConfig": {"headGroupSpec": head}}
@@ -153,7 +153,7 @@ def test_a_head_whose_ports_lack_serve_fails_as_kuberay_would_leave_it(up):
         up(lambda: declared("ray.io/v1", "RayService", "portless", spec, "Ready"))
 
 
-def test_another_count_of_ray_workers_leaves_the_others_and_another_image_makes_a_new_cluster(up, cluster):
+def test_changed_worker_count_keeps_ray_cluster_and_changed_image_creates_another(up, cluster):
     up(service("grown", workers=1))
     before = set(ray_pods(cluster, "grown"))
     up(service("grown", workers=2))
@@ -163,7 +163,7 @@ def test_another_count_of_ray_workers_leaves_the_others_and_another_image_makes_
     assert not grown & set(ray_pods(cluster, "grown"))
 
 
-def test_a_ray_service_that_may_not_be_replaced_keeps_its_cluster_and_says_what_to_do(up, cluster):
+def test_ray_service_without_upgrade_strategy_keeps_its_cluster_and_names_remedy(up, cluster):
     up(service("kept", strategy="None"))
     before = set(ray_pods(cluster, "kept"))
     events = []
@@ -178,7 +178,7 @@ def change_cluster(cluster, name, **fields):
     api_of(cluster).request("PATCH", f"{RAY}/{name}", change, media="application/merge-patch+json")
 
 
-def test_a_suspended_ray_service_has_no_pods_and_is_waited_for_until_it_is_released(up, cluster):
+def test_suspended_ray_service_has_no_pods_until_it_is_resumed(up, cluster):
     seen = []
 
     def release(event):
@@ -192,7 +192,7 @@ def test_a_suspended_ray_service_has_no_pods_and_is_waited_for_until_it_is_relea
     assert told(api_of(cluster).request("GET", f"{RAY}/queued"), "Ready")["status"] == "True"
 
 
-def test_what_others_wrote_into_a_forced_list_stays_until_it_is_declared_anew(up, cluster):
+def test_foreign_items_of_a_forced_list_stay_until_the_list_changes(up, cluster):
     up(service("marked", forced=True))
     groups = api_of(cluster).request("GET", f"{RAY}/marked")["spec"]["rayClusterConfig"]["workerGroupSpecs"]
     groups[0]["template"].setdefault("metadata", {})["labels"] = {"kueue.x-k8s.io/podset": "workers"}
@@ -208,7 +208,7 @@ def test_what_others_wrote_into_a_forced_list_stays_until_it_is_declared_anew(up
     assert not mark()
 
 
-def test_what_is_taken_down_takes_its_pods_and_services_with_it(up, cluster):
+def test_down_deletes_pods_and_services_of_operators(up, cluster):
     up(service("gone"))
     up(lambda: None)
     assert ray_pods(cluster, "gone") == {}
@@ -227,7 +227,7 @@ def test_what_is_taken_down_takes_its_pods_and_services_with_it(up, cluster):
         ({"rayClusterConfig": {"headGroupSpec": {"template": {"spec": {"containers": [{"name": "a", "env": None}]}}}}}, "env"),
     ],
 )
-def test_the_faults_of_older_ray_examples_are_refused_by_the_api_server(up, change, words):
+def test_api_server_rejects_errors_of_older_ray_examples(up, change, words):
     head = {"template": {"spec": {"containers": [{"name": "head", "image": "a:1"}]}}}
 
     def program():

@@ -26,7 +26,7 @@ PODS = f"/api/v1/namespaces/{HOME}/pods"
 FINALIZER = "acme.example/drain"
 
 
-def test_an_operator_that_the_api_server_does_not_serve_is_named_and_what_it_serves_is_not(cluster: Cluster):
+def test_preflight_names_only_operators_whose_kinds_are_not_served(cluster: Cluster):
     live = LiveCluster(cluster.get)
     served = ObjectKey("apps/v1", "Deployment", "chat", "llama")
     check_operators([served], live, stack="chat", simulated=False)
@@ -38,7 +38,7 @@ def test_an_operator_that_the_api_server_does_not_serve_is_named_and_what_it_ser
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on PATH, which lists an account's rights")
-def test_a_right_that_an_account_lacks_is_named_and_an_administrator_lacks_none(cluster: Cluster, tmp_path, monkeypatch):
+def test_preflight_names_missing_rights_and_administrator_has_all(cluster: Cluster, tmp_path, monkeypatch):
     live, objects = LiveCluster(cluster.get), [ObjectKey("apps/v1", "Deployment", "default", "llama")]
     config = yaml.safe_load(cluster.kubeconfig.read_text())
     context = config["current-context"]
@@ -64,7 +64,7 @@ def _held(api: Api) -> None:
     api.request("DELETE", f"/api/v1/namespaces/{HOME}")
 
 
-def test_a_pod_that_holds_up_a_destroy_is_named_with_its_finalizer(cluster: Cluster):
+def test_pod_that_blocks_a_destroy_is_named_with_its_finalizer(cluster: Cluster):
     live = LiveCluster(cluster.get)
     with client(cluster) as api:
         _held(api)
@@ -93,7 +93,7 @@ def _until(api: Api, path: str, phase: str) -> None:
     raise AssertionError(f"{path} never became {phase}")
 
 
-def test_a_volume_that_kubernetes_keeps_for_a_deleted_claim_binds_the_next_one(cluster: Cluster):
+def test_released_volume_binds_next_claim(cluster: Cluster):
     volume, claim = ObjectKey("v1", "PersistentVolume", "", "kept-share"), ObjectKey("v1", "PersistentVolumeClaim", "default", "share")
     about = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
     where = {"nfs": {"server": "nas.acme.example", "path": "/llm"}, "claimRef": {"namespace": "default", "name": "share"}}

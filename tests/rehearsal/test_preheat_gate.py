@@ -108,7 +108,7 @@ def asks_for_cards(pod: dict[str, Any]) -> bool:
     return any("nvidia.com/gpu" in json.dumps(each["resources"]) for each in containers)
 
 
-def test_a_server_exists_only_once_its_files_are_verified_and_a_preheat_that_fails_says_why(api, up):
+def test_server_is_created_after_verified_preheat_and_failed_preheat_reports_reason(api, up):
     refused = Held(api, 3)
     with pytest.raises(ApplyFailed) as failed:
         up(preheat=HELD, listener=refused)
@@ -131,7 +131,7 @@ def test_a_server_exists_only_once_its_files_are_verified_and_a_preheat_that_fai
 
 
 @pytest.mark.full
-def test_each_nodes_disk_and_images_are_filled_before_servers_start_and_no_card_is_asked_for(api, up):
+def test_disk_and_images_of_each_node_are_filled_before_servers_start_without_accelerators(api, up):
     up(preheat={"into": "nvme"}, pool={"prePullImages": True})
     made = deployment(api)
     assert made is not None
@@ -153,7 +153,7 @@ def test_each_nodes_disk_and_images_are_filled_before_servers_start_and_no_card_
 
 
 @pytest.mark.full
-def test_the_example_of_every_store_goes_from_yaml_to_ready_pods(tmp_path):
+def test_example_of_each_store_reaches_ready_pods(tmp_path):
     environment = {**os.environ, "INFERPLAN_STATE_DIR": str(tmp_path), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000"}
     command = str(Path(sys.executable).parent / "inferplan")
     example = str(INFRA.parent / "docs" / "storage" / "Pulumi.stores.yaml")

@@ -77,7 +77,7 @@ def held_against_what_is_kept(cluster: Cluster, kind: str, live: Any) -> None:
 
 
 @needs_lws
-def test_a_model_over_two_servers_is_what_the_leader_worker_set_operator_makes_of_it(cluster, tmp_path):
+def test_stub_matches_leader_worker_set_operator(cluster, tmp_path):
     with real_operators.leader_worker_set(cluster, tmp_path / "lws"):
         state = up(cluster, VLLM, ["llama-3-405b"])
         [row] = [each for each in state.models if each.name == "llama-3-405b"]
@@ -94,7 +94,7 @@ def test_a_model_over_two_servers_is_what_the_leader_worker_set_operator_makes_o
 
 
 @needs_kuberay
-def test_a_ray_service_is_what_kuberay_makes_of_it_and_a_change_is_awaited_until_the_new_cluster_serves(cluster, tmp_path):
+def test_stub_matches_kuberay_and_change_waits_for_new_ray_cluster(cluster, tmp_path):
     with real_operators.kuberay(cluster, tmp_path / "kuberay"):
         state = up(cluster, RAY_SERVE, ["assistant"])
         [row] = [each for each in state.models if each.name == "assistant"]

@@ -27,7 +27,7 @@ def rehearsed(checkout, head, monkeypatch, tmp_path) -> tuple[int, dict]:
 
 
 @pytest.mark.full
-def test_new_weights_roll_in_place_and_the_lowest_replicas_are_seen(checkout, monkeypatch, tmp_path):
+def test_new_weights_roll_in_place_and_lowest_replicas_are_recorded(checkout, monkeypatch, tmp_path):
     head = committed(checkout, ("revision: 8afb486c", "revision: 9afb486c"), (r"batch: \{keys: \[1\]\}", "batch: {keys: [2]}"))
     code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
     assert (code, found["outcome"]) == (0, "ready")
@@ -38,7 +38,7 @@ def test_new_weights_roll_in_place_and_the_lowest_replicas_are_seen(checkout, mo
 
 
 @pytest.mark.full
-def test_a_field_that_cannot_change_is_told_in_the_api_servers_words_up_to_the_report(checkout, monkeypatch, tmp_path):
+def test_report_quotes_api_server_on_immutable_fields(checkout, monkeypatch, tmp_path):
     from review.findings import load
     from review.markdown import render
     from review.report import make_report
@@ -59,7 +59,7 @@ def test_a_field_that_cannot_change_is_told_in_the_api_servers_words_up_to_the_r
 
 
 @pytest.mark.full
-def test_what_pulumi_rejects_is_rejected_with_the_object_that_exists(checkout, monkeypatch, tmp_path):
+def test_rejection_of_pulumi_names_the_existing_object(checkout, monkeypatch, tmp_path):
     # The same Service under another URN: Pulumi creates before it deletes.
     renamed = (r"core\.Service\(name, metadata=metadata, spec=_service", 'core.Service(f"{name}-answers", metadata=metadata, spec=_service')
     head = committed(checkout, renamed, file="components/serving/model_service.py")
@@ -72,7 +72,7 @@ def test_what_pulumi_rejects_is_rejected_with_the_object_that_exists(checkout, m
 
 
 @pytest.mark.full
-def test_pods_that_fit_no_node_are_pending_with_the_schedulers_reason(checkout, monkeypatch, tmp_path):
+def test_unschedulable_pods_are_pending_with_reason_of_scheduler(checkout, monkeypatch, tmp_path):
     selector = (r"node_selector=dict\(target\.node_selector\)", 'node_selector={"example.com/no": "such"}')
     head = committed(checkout, selector, file="components/serving/workload.py")
     code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
@@ -81,7 +81,7 @@ def test_pods_that_fit_no_node_are_pending_with_the_schedulers_reason(checkout, 
     assert any(each.startswith("Deployment inference/llama-3-8b") for each in found["waiting"])
 
 
-def test_a_revision_that_is_not_there_is_told(checkout, monkeypatch, capsys):
+def test_missing_revision_is_reported(checkout, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
     with pytest.raises(SystemExit) as end:
         run(["rehearse-change", "HEAD", "no-such-branch", "--stack", "local"])
@@ -89,7 +89,7 @@ def test_a_revision_that_is_not_there_is_told(checkout, monkeypatch, capsys):
     assert "'no-such-branch' is not a revision" in capsys.readouterr().err
 
 
-def test_a_stack_that_is_not_there_is_told_before_anything_starts_and_no_checkout_stays(checkout, monkeypatch, capsys):
+def test_missing_stack_is_reported_before_start_and_checkout_is_removed(checkout, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
     with pytest.raises(SystemExit) as end:
         run(["rehearse-change", "HEAD", "HEAD", "--stack", "nosuch"])

@@ -117,7 +117,7 @@ def test_a_rollout_that_the_plan_accepts_ends(api, pool, deploy, mode, replicas,
 
 
 @pytest.mark.full
-def test_a_surge_that_the_plan_rejects_can_wait_for_ever(api, pool, deploy):
+def test_surge_that_the_plan_rejects_can_wait_forever(api, pool, deploy):
     # 16 accelerators: 4 of the model, 7 of others, and 5 free ones, of which no node has 4.
     pool("scattered", 2)
     deploy("wide", "scattered", 4, 1, "surge", 1)

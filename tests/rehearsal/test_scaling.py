@@ -36,7 +36,7 @@ def local(local_state, monkeypatch):
 
 
 @pytest.mark.parametrize("replicas", RANGES, ids=["signals", "zero", "cpu"])
-def test_the_api_server_takes_every_field_of_a_scaler(api, replicas):
+def test_api_server_accepts_all_fields_of_a_scaler(api, replicas):
     kinds = ("ScaledObject", "HorizontalPodAutoscaler")
     recording = declared(vllm(replicas=replicas), prometheus="http://prometheus.monitoring.svc:9090")
     [scaler] = [each.inputs for each in recording if each.type.rpartition(":")[2] in kinds]
@@ -47,7 +47,7 @@ def test_the_api_server_takes_every_field_of_a_scaler(api, replicas):
 
 
 @pytest.mark.full
-def test_a_range_keeps_the_replicas_that_run_and_an_update_never_resets_the_scalers_number(local_state, local, tmp_path):
+def test_update_keeps_replica_count_of_the_scaler(local_state, local, tmp_path):
     path = "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b"
     scaled = variant(tmp_path, "replicas: 2", "replicas: {min: 1, max: 3, on: {cpu: 70}}")
     up(local_state, scaled)

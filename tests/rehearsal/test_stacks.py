@@ -43,7 +43,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_two_models_go_from_yaml_to_ready_pods(local_up):
+def test_two_models_reach_ready_pods(local_up):
     _, output = local_up
     assert re.search(r"llama-3-8b +vllm +l40s +2/2", output)
     assert re.search(r"llama-3-70b +vllm +gaudi2 +1/1", output)
@@ -54,19 +54,19 @@ def test_a_second_up_changes_nothing(local_state):
     assert changed_objects(up(local_state, "local")) == 0
 
 
-def test_another_count_of_replicas_changes_one_object(local_state, tmp_path):
+def test_changed_replica_count_changes_one_object(local_state, tmp_path):
     assert changed_objects(up(local_state, variant(tmp_path, "replicas: 2", "replicas: 3"))) == 1
     assert changed_objects(up(local_state, "local")) == 1
 
 
-def test_gaudi_pods_and_only_they_land_on_gaudi_nodes(api):
+def test_only_gaudi_pods_run_on_gaudi_nodes(api):
     for pod in api.request("GET", "/api/v1/namespaces/inference/pods")["items"]:
         on_gaudi = pod["spec"]["nodeName"].startswith("gaudi2-")
         asks = "habana.ai/gaudi" in pod["spec"]["containers"][0]["resources"].get("requests", {})
         assert on_gaudi == asks, pod["metadata"]["name"]
 
 
-def test_the_quota_refuses_an_accelerator_that_no_pool_holds(api):
+def test_quota_rejects_accelerator_without_a_pool(api):
     container = {
         "name": "greedy",
         "image": "registry.example/greedy:1",
@@ -79,13 +79,13 @@ def test_the_quota_refuses_an_accelerator_that_no_pool_holds(api):
         api.request("POST", "/api/v1/namespaces/inference/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
 
 
-def test_a_pod_outside_the_restricted_profile_is_refused(api):
+def test_pod_outside_the_restricted_profile_is_rejected(api):
     pod = {"metadata": {"name": "root"}, "spec": {"containers": [{"name": "root", "image": "registry.example/root:1"}]}}
     with pytest.raises(ApiError, match="violates PodSecurity"):
         api.request("POST", "/api/v1/namespaces/inference/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
 
 
-def test_status_answers_by_its_exit_code(local_state):
+def test_exit_code_of_status_reports_readiness(local_state):
     assert inferplan(local_state, "status", "local").returncode == 0
     assert inferplan(local_state, "status", "onprem").returncode == 3
 
@@ -105,7 +105,7 @@ def test_removing_a_model_prunes_its_objects_and_no_others(local_state, api, tmp
     assert "local is not as stacks/Pulumi.local.yaml says; inferplan up local applies what is missing" in missing.stderr
 
 
-def test_a_stack_with_nodes_elsewhere_is_rehearsed_on_fake_ones(local_state):
+def test_stack_with_external_nodes_is_rehearsed_on_fake_nodes(local_state):
     output = up(local_state, "onprem")
     assert "its nodes are fake" in output
     assert re.search(r"gaudi2 +gaudi-2 +2/2 +12/16 +4", output)

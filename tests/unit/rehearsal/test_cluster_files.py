@@ -18,7 +18,7 @@ from rehearsal.progress import StepWaiting, silent
 from tests.patience import PATIENCE_SECONDS
 
 
-def test_a_file_is_written_whole_and_for_its_owner_only(tmp_path):
+def test_file_is_written_atomically_for_its_owner_only(tmp_path):
     path = tmp_path / "file"
     write_atomically(path, b"first")
     write_atomically(path, b"second")
@@ -28,7 +28,7 @@ def test_a_file_is_written_whole_and_for_its_owner_only(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_write_that_fails_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypatch):
+def test_failed_write_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypatch):
     path = tmp_path / "file"
     write_atomically(path, b"first")
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
@@ -53,7 +53,7 @@ def test_a_directory_that_cannot_be_created_is_named_with_the_remedy():
     assert "INFERPLAN_STATE_DIR" in caught.value.remedy
 
 
-def test_other_faults_of_the_system_are_not_dressed_up(tmp_path):
+def test_other_system_errors_are_raised_unchanged(tmp_path):
     with pytest.raises(IsADirectoryError), disk_faults(tmp_path):
         raise IsADirectoryError(errno.EISDIR, "x")
 
@@ -61,7 +61,7 @@ def test_other_faults_of_the_system_are_not_dressed_up(tmp_path):
 @pytest.mark.parametrize(
     ("reader", "own", "xdg"), [(cache_directory, "CACHE_DIR", "CACHE_HOME"), (state_directory, "STATE_DIR", "STATE_HOME")]
 )
-def test_directories_come_from_our_variable_then_the_desktops_then_home(monkeypatch, tmp_path, reader, own, xdg):
+def test_directories_come_from_our_variable_then_xdg_then_home(monkeypatch, tmp_path, reader, own, xdg):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv(f"INFERPLAN_{own}", raising=False)
     monkeypatch.delenv(f"XDG_{xdg}", raising=False)
@@ -86,7 +86,7 @@ def holder(path):
     return process, process.stdin
 
 
-def test_a_lock_is_waited_for_and_the_holder_is_named(tmp_path):
+def test_wait_for_a_lock_reports_its_owner(tmp_path):
     other, its_input = holder(tmp_path / "lock")
     events = []
 
@@ -110,7 +110,7 @@ def test_a_killed_holder_frees_the_lock(tmp_path):
         pass
 
 
-def test_a_lock_file_removed_between_open_and_lock_is_not_trusted(tmp_path, monkeypatch):
+def test_lock_file_that_was_removed_between_open_and_lock_is_locked_again(tmp_path, monkeypatch):
     path = tmp_path / "lock"
     real, calls = fcntl.flock, []
 

@@ -29,7 +29,7 @@ from tests.rehearsal.operator_programs import write_service_certificate
 RECORD = Record("uid", "v1.34.4", dict.fromkeys(LISTENING, 1), "digest", "boot")
 
 
-def test_a_record_survives_a_round_trip_and_is_gone_once_forgotten(tmp_path):
+def test_record_is_read_as_written_until_it_is_deleted(tmp_path):
     write_record(tmp_path, RECORD)
     assert read_record(tmp_path) == RECORD
     forget_record(tmp_path)
@@ -60,7 +60,7 @@ def test_certificates_name_the_loopback_address_and_the_administrators_group(tmp
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "pki").iterdir()} == {0o600}
 
 
-def test_forwarded_requests_are_proven_by_an_authority_of_their_own(tmp_path):
+def test_proxy_certificate_is_signed_by_a_separate_authority(tmp_path):
     write_pki(tmp_path / "pki")
     certificates = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("admin", PROXY_NAME)}
     authorities = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("ca", "proxy-ca")}
@@ -71,7 +71,7 @@ def test_forwarded_requests_are_proven_by_an_authority_of_their_own(tmp_path):
         certificates["admin"].verify_directly_issued_by(authorities["proxy-ca"])
 
 
-def test_a_service_gets_a_certificate_of_the_clusters_authority_for_both_ends(tmp_path):
+def test_service_certificate_is_valid_for_servers_and_clients(tmp_path):
     write_pki(tmp_path / "pki")
     write_service_certificate(tmp_path / "keda", tmp_path / "pki", ("keda-operator", "keda-operator.keda.svc"))
     certificate = x509.load_pem_x509_certificate((tmp_path / "keda" / "tls.crt").read_bytes())
@@ -84,7 +84,7 @@ def test_a_service_gets_a_certificate_of_the_clusters_authority_for_both_ends(tm
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "keda").iterdir()} == {0o600}
 
 
-def test_a_kubeconfig_carries_everything_it_needs(tmp_path):
+def test_kubeconfig_contains_context_server_and_authority(tmp_path):
     write_pki(tmp_path / "pki")
     path = tmp_path / "kubeconfig"
     path.write_bytes(kubeconfig_text(tmp_path / "pki", "https://127.0.0.1:1", "inferplan-x"))
@@ -139,7 +139,7 @@ def test_every_component_names_its_cluster_in_its_arguments_and_listens_on_loopb
     assert health_url("etcd", layout) is None
 
 
-def test_a_process_of_another_name_or_directory_is_not_ours(tmp_path, monkeypatch):
+def test_processes_with_another_name_or_directory_do_not_belong_to_the_cluster(tmp_path, monkeypatch):
     lines = [
         (1, ["/cache/etcd", f"--data-dir={tmp_path}/etcd"]),
         (2, ["/cache/etcd", f"--data-dir={tmp_path}2/etcd"]),
@@ -150,7 +150,7 @@ def test_a_process_of_another_name_or_directory_is_not_ours(tmp_path, monkeypatc
     assert processes.running(tmp_path) == {"etcd": [1], "kwok": [4]}
 
 
-def test_the_tail_of_a_log_prefers_lines_that_speak_of_trouble(tmp_path):
+def test_tail_of_a_log_prefers_error_lines(tmp_path):
     log = tmp_path / "log"
     log.write_text("I0 fine\nE0 first\nI0 fine\nF0 fatal\nI0 goroutine\n")
     assert log_tail(log) == ("E0 first", "F0 fatal")

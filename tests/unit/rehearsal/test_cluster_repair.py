@@ -32,7 +32,7 @@ def well(monkeypatch):
     return answers
 
 
-def test_a_component_that_is_not_well_for_a_moment_is_left_alone(well, tmp_path):
+def test_component_that_is_unhealthy_for_a_moment_is_not_reported(well, tmp_path):
     well["kube-apiserver"] = ["etcd", "timed out"]
     assert lifecycle.problems(tmp_path, RECORD) == {}
     assert well["kube-apiserver"] == []
@@ -69,7 +69,7 @@ def starts(monkeypatch):
     return ends, asked
 
 
-def test_a_port_that_is_taken_just_before_a_start_costs_another_start_and_no_data(starts, tmp_path):
+def test_repair_is_tried_again_when_a_port_is_taken(starts, tmp_path):
     ends, asked = starts
     ends += [PortTakenError("taken", "again"), RECORD]
     mended = making.repair(tmp_path, RECORD, {"kwok": "is not running"}, lambda _event: None)
@@ -78,7 +78,7 @@ def test_a_port_that_is_taken_just_before_a_start_costs_another_start_and_no_dat
     assert asked == [(True, ("kwok",)), (True, COMPONENTS)]
 
 
-def test_another_error_of_a_start_is_reported_and_not_tried_again(starts, tmp_path):
+def test_repair_is_not_tried_again_after_another_error(starts, tmp_path):
     ends, told = starts[0], []
     ends += [ClusterError("kwok ended", "read its log")]
     assert making.repair(tmp_path, RECORD, {"kwok": "is not running"}, told.append) is None

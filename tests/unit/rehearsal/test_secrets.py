@@ -21,13 +21,13 @@ def made():
     return new_salt(PHRASE)
 
 
-def test_a_salt_that_pulumi_made_is_opened_by_its_passphrase_and_no_other():
+def test_salt_of_pulumi_accepts_its_passphrase_only():
     assert isinstance(unlock("password", UPSTREAM_SALT), SecretBox)
     with pytest.raises(SecretsError, match="the passphrase in PULUMI_CONFIG_PASSPHRASE is not this stack's"):
         unlock("password123", UPSTREAM_SALT)
 
 
-def test_what_was_encrypted_is_read_back_and_never_looks_the_same_twice(made):
+def test_encrypted_text_is_decrypted_and_differs_each_time(made):
     salt, box = made
     sealed = unlock(PHRASE, salt).encrypt("sehr geheim ✓")
     assert box.decrypt(sealed) == "sehr geheim ✓"
@@ -37,7 +37,7 @@ def test_what_was_encrypted_is_read_back_and_never_looks_the_same_twice(made):
     assert not opened.placeholders
 
 
-def test_a_passphrase_file_counts_where_the_variable_is_unset(made, tmp_path):
+def test_passphrase_file_is_read_if_the_variable_is_unset(made, tmp_path):
     salt, box = made
     (tmp_path / "phrase").write_text(f"{PHRASE}\n")
     there = {"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "phrase")}
@@ -95,7 +95,7 @@ def test_a_damaged_salt_is_an_error(salt):
         unlock("x", salt)
 
 
-def test_neither_keys_nor_values_show_in_a_repr(made):
+def test_repr_shows_no_key_and_no_value(made):
     _, box = made
     opened = open_secrets({"a:b": "v1:hidden:hidden"}, salt=None, provider=None, environment={})
     assert "hidden" not in repr(opened)

@@ -119,7 +119,7 @@ def test_a_missing_or_shortened_program_is_noticed_and_only_its_module_is_built_
     assert log.read_text().split() == ["go.etcd.io/etcd/server/v3", "sigs.k8s.io/kwok/cmd/kwok"]
 
 
-def test_a_build_that_fails_leaves_nothing_that_looks_finished_and_keeps_what_was_finished(toolbox):
+def test_failed_build_leaves_no_unfinished_program_and_keeps_finished_ones(toolbox):
     toolbox(act="sys.exit('boom: no such thing') if 'kube-scheduler' in words[-1] else None")
     with pytest.raises(ToolchainError) as caught:
         ensure()
@@ -151,7 +151,7 @@ def first_line(process):
     return process.stderr.readline()
 
 
-def test_a_killed_build_is_taken_up_again(toolbox, tmp_path, gate):
+def test_killed_build_is_finished_by_the_next(toolbox, tmp_path, gate):
     path, open_gate = gate
     log = toolbox(act=f"open({str(path)!r}).read() if 'kwok' in words[-1] else None")
     with builder() as killed:
@@ -167,7 +167,7 @@ def test_a_killed_build_is_taken_up_again(toolbox, tmp_path, gate):
     assert not list((tmp_path / "cache" / "toolchain").glob(".building-*"))
 
 
-def test_two_builders_build_once_and_the_second_says_what_it_waits_for(toolbox, gate):
+def test_two_concurrent_builds_build_once_and_second_reports_its_wait(toolbox, gate):
     path, open_gate = gate
     log = toolbox(act=f"open({str(path)!r}).read() if words[-1].startswith('go.etcd') else None")
     first = builder()
@@ -183,7 +183,7 @@ def test_two_builders_build_once_and_the_second_says_what_it_waits_for(toolbox, 
     assert log.read_text().split() == packages()
 
 
-def test_what_the_compiler_does_is_reported_while_it_runs(toolbox, monkeypatch):
+def test_progress_of_the_compiler_is_reported(toolbox, monkeypatch):
     monkeypatch.setattr("rehearsal.toolchain.gobuild._REPORT_SECONDS", 0.0)
     toolbox(act="print('go: downloading a.example/b v1.0.0', 'k8s.io/api/core/v1', 'net/http', sep='\\n', file=sys.stderr)")
     events = []
@@ -213,7 +213,7 @@ def test_a_failed_build_names_its_cause(toolbox, words, kind, part):
 BREAKS_OFF = 'sys.exit("reading https://proxy.example/x.zip: unexpected EOF")'
 
 
-def test_a_module_proxy_that_breaks_off_is_asked_again(toolbox):
+def test_failed_download_from_module_proxy_is_tried_again(toolbox):
     log, events = toolbox(), []
     toolbox(act=f"{BREAKS_OFF} if pathlib.Path({str(log)!r}).read_text().split().count(words[-1]) == 1 else None")
     ensure(events.append)
@@ -221,7 +221,7 @@ def test_a_module_proxy_that_breaks_off_is_asked_again(toolbox):
     assert any(isinstance(each, StepWaiting) and "unexpected EOF" in str(each) for each in events)
 
 
-def test_a_module_proxy_that_always_breaks_off_is_given_up(toolbox):
+def test_download_that_always_fails_ends_with_an_error(toolbox):
     log = toolbox(act=BREAKS_OFF)
     with pytest.raises(ToolchainError) as caught:
         ensure()
@@ -253,7 +253,7 @@ def test_without_go_and_without_an_index_the_error_says_what_to_install(toolbox)
     assert built() is None
 
 
-def test_a_go_that_is_too_old_is_named_and_not_used(toolbox):
+def test_go_that_is_too_old_is_reported_and_not_used(toolbox):
     toolbox(release="1.20.1")
     events = []
     with pytest.raises(ToolchainError):

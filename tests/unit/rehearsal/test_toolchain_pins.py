@@ -22,7 +22,7 @@ def test_the_pinned_versions_are_those_that_the_documents_name():
 
 
 @pytest.mark.parametrize("source", [KUEUE, KEDA, pins.KARPENTER], ids=lambda source: source.name)
-def test_an_operator_that_runs_is_that_of_the_definitions_and_has_its_hashes(source):
+def test_pinned_operator_has_the_version_of_its_definitions_and_hashes(source):
     [defined] = [each for each in crds.crd_sources() if each.name == source.name]
     assert (source.module, source.version) == (defined.module, defined.version)
     assert f"{defined.module} {defined.version} {defined.sum}" in (source.directory / "go.sum").read_text()
@@ -120,7 +120,7 @@ def test_an_api_group_that_is_not_pinned_is_named_with_those_that_are():
     assert "keda.sh" in caught.value.remedy
 
 
-def test_a_definition_of_our_own_is_called_like_its_file_and_says_what_it_is_of():
+def test_our_definitions_have_the_name_of_their_file():
     assert crds.own_groups() == ("eks.amazonaws.com", "leaderworkerset.x-k8s.io", "ray.io")
     for group in crds.own_groups():
         for path, document in zip(crds.crd_files(group), crds.crd_documents(group), strict=True):

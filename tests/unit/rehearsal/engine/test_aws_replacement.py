@@ -55,7 +55,7 @@ def test_a_resource_is_replaced_where_the_provider_cannot_change_it(type_, befor
     assert ops(lambda: program(before), lambda: program(after))["x"][0] == op
 
 
-def test_what_takes_its_id_from_a_replaced_resource_changes_with_it():
+def test_dependents_of_a_replaced_resource_change():
     def program(encrypted):
         system = pulumi.CustomResource(SYSTEM, "shared", {"encrypted": encrypted})
         pulumi.CustomResource(TARGET, "a", {"fileSystemId": system.id, "subnetId": "s"})
@@ -70,7 +70,7 @@ def test_what_takes_its_id_from_a_replaced_resource_changes_with_it():
     }
 
 
-def test_what_takes_its_id_from_a_changed_resource_stays():
+def test_dependents_of_an_updated_resource_stay():
     def program(tag):
         system = pulumi.CustomResource(SYSTEM, "shared", {"tags": {"t": tag}})
         pulumi.CustomResource(TARGET, "a", {"fileSystemId": system.id})

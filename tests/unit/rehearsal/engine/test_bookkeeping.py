@@ -33,14 +33,14 @@ def killed(journal):
     journal._file.flush()
 
 
-def test_an_object_is_known_before_it_is_asked_for(tmp_path):
+def test_object_is_recorded_before_its_request(tmp_path):
     journal = Journal(tmp_path, "uid")
     journal.intend(key("a"), "v1", state("a"))
     (entry,) = read_entries(tmp_path, "uid")
     assert (entry.key, entry.done) == (key("a"), False)
 
 
-def test_what_was_applied_is_known_after_a_crash(tmp_path):
+def test_applied_objects_are_recorded_after_a_crash(tmp_path):
     journal = Journal(tmp_path, "uid")
     journal.intend(key("a"), "v1", state("a", data={"x": Masked(digest="d")}))
     journal.applied(key("a"))
@@ -52,7 +52,7 @@ def test_what_was_applied_is_known_after_a_crash(tmp_path):
 
 
 @pytest.mark.parametrize("torn", range(1, 60, 7))
-def test_a_line_that_a_crash_tore_is_dropped_and_the_rest_kept(tmp_path, torn):
+def test_incomplete_line_after_a_crash_is_dropped(tmp_path, torn):
     journal = Journal(tmp_path, "uid")
     journal.intend(key("a"), "v1", state("a"))
     before = (tmp_path / "applied.jsonl").read_bytes()
@@ -71,7 +71,7 @@ def test_the_journal_of_another_cluster_is_ignored(tmp_path):
     assert Journal(tmp_path, "two").entries() == {}
 
 
-def test_an_orderly_end_leaves_the_inventory_only_and_nothing_when_it_is_empty(tmp_path):
+def test_closed_journal_has_entries_only_and_is_deleted_when_empty(tmp_path):
     journal = Journal(tmp_path, "uid")
     for _ in range(3):
         journal.intend(key("a"), "v1", state("a"))
@@ -117,7 +117,7 @@ def test_dependents_are_deleted_before_what_they_depend_on(tmp_path):
     assert [names(wave) for wave in found] == [["d", "c"], ["b"], ["a"]]
 
 
-def test_what_holds_others_goes_last_even_without_an_edge(tmp_path):
+def test_namespaces_and_nodes_are_deleted_last(tmp_path):
     declared = [
         ("node", "Node", ()),
         ("ns", "Namespace", ()),
@@ -128,7 +128,7 @@ def test_what_holds_others_goes_last_even_without_an_edge(tmp_path):
     assert [names(wave) for wave in waves(entries(tmp_path, *declared))] == [["d"], ["pvc"], ["pv"], ["ns"], ["node"]]
 
 
-def test_an_edge_to_what_stays_does_not_hold_anything_back(tmp_path):
+def test_dependency_on_a_remaining_object_does_not_delay_a_deletion(tmp_path):
     found = waves(entries(tmp_path, ("a", "ConfigMap", ("elsewhere",)), ("b", "ConfigMap", ("elsewhere",))))
     assert [names(wave) for wave in found] == [["b", "a"]]
 
@@ -165,7 +165,7 @@ def after_a_crash(tmp_path, *facts):
         ([("one", True), ("two", True), ("two", False)], "one", "two"),
     ],
 )
-def test_a_resource_has_the_object_that_was_made_last(tmp_path, facts, wanted, current):
+def test_newest_object_is_the_current_one_of_a_resource(tmp_path, facts, wanted, current):
     found = after_a_crash(tmp_path, *facts).current(registration(wanted), key(wanted))
     assert found is not None
     assert found.key == key(current)

@@ -118,7 +118,7 @@ def test_each_line_has_a_number_a_time_and_one_event(events):
     assert events[-1]["cancelEvent"] == {}
 
 
-def test_secrets_are_written_as_the_engine_writes_them_and_never_in_clear(stream, events):
+def test_secrets_have_the_markers_of_the_engine_and_no_plain_text(stream, events):
     assert b"hush" not in stream
     assert b"digest" not in stream
     (secret,) = [each for each in metadata_of(events, "resOutputsEvent") if each["op"] == "replace" and "Secret" in each["type"]]

@@ -58,7 +58,7 @@ def test_two_objects_that_change_names_are_rejected():
     assert len(plan(lambda: named("x", "y"), lambda: named("y", "x")).rejected) == 2
 
 
-def test_a_name_of_ones_own_in_another_namespace_is_free():
+def test_declared_name_is_free_in_another_namespace():
     def inside(namespace: str) -> None:
         ConfigMap("a", metadata={"name": "a", "namespace": namespace}, data={})
 
@@ -73,18 +73,18 @@ def test_new_content_under_an_automatic_name_is_created_first_and_shows_where_th
     assert [each.text for each in found["d"].change.differences] == ["spec.template.spec.volumes[0].configMap.name"]
 
 
-def test_new_content_under_a_name_of_ones_own_is_deleted_first_and_shows_nowhere_else():
+def test_changed_content_under_a_declared_name_is_deleted_first():
     found = steps(plan(lambda: configured("one", name="own"), lambda: configured("two", name="own")))
     assert found["settings"].change.delete_first
     assert found["d"].op == "same"
 
 
-def test_what_is_changed_in_place_keeps_an_automatic_name():
+def test_update_in_place_keeps_an_automatic_name():
     found = steps(plan(lambda: configured("one", namespace="n"), lambda: configured("one", namespace="n")))
     assert {each.op for each in found.values()} == {"same"}
 
 
-def test_an_automatic_name_says_nothing_of_a_secret():
+def test_automatic_name_does_not_depend_on_secrets():
     def names(value: str) -> str:
         made = declare(lambda: Secret("s", string_data={"key": pulumi.Output.secret(value)}))
         return made.one("kubernetes:core/v1:Secret").inputs["metadata"]["name"]

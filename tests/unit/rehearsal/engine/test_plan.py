@@ -96,7 +96,7 @@ def test_digests_cannot_be_compared_between_resources_or_keys():
     assert len(digests) == 4
 
 
-def test_without_a_key_a_digest_tells_sixteen_bits_at_most():
+def test_digest_without_a_key_has_sixteen_bits():
     (resource,) = json.loads(save(states_of(declare(lambda: secret("x")))))["resources"]
     assert len(resource["inputs"]["stringData"]["digest"]) == 4
     assert len(resource["inputs"]["stringData"]["fields"]["key"]["digest"]) == 4
@@ -130,7 +130,7 @@ JOB_AFTER: Any = {"template": {"spec": {"restartPolicy": "Never", "containers": 
     ],
     ids=["selector", "job template", "claim access modes", "service address", "config map data", "namespace"],
 )
-def test_what_the_provider_cannot_change_in_place_is_replaced(before, after, path):
+def test_change_that_the_provider_cannot_update_replaces_the_object(before, after, path):
     op, found = only(plan(before, after))
     assert op == "replace"
     assert path in [text for text, _, replacing in found if replacing]
@@ -190,7 +190,7 @@ def test_values_known_only_later_do_not_count_as_a_change():
     assert plan(program, program).counts == {"same": 2}
 
 
-def test_a_saved_plan_survives_the_way_to_disk_and_back():
+def test_saved_plan_is_read_as_written():
     def program():
         config_map(opts=pulumi.ResourceOptions(protect=True, custom_timeouts=pulumi.CustomTimeouts(delete="1m")), uid="x")
         secret("x")

@@ -65,7 +65,7 @@ def test_secrets_stay_marked_wherever_they_are_nested_and_never_print():
     assert "hush" not in repr(recording)
 
 
-def test_what_only_a_cluster_knows_is_unknown_in_a_preview():
+def test_values_of_the_cluster_are_unknown_in_a_preview():
     def program():
         namespace = Namespace("n", metadata={"name": "n"})
         data = {"uid": namespace.metadata.uid, "id": namespace.id, "phase": namespace.status.phase, "name": namespace.metadata.name}
@@ -171,7 +171,7 @@ def test_the_message_of_a_run_error_is_unchanged():
     assert str(failed.value) == "stacks/Pulumi.local.yaml:3:1: no such pool\n  write one of: l40s"
 
 
-def test_a_program_that_exits_hands_on_its_code_and_what_it_logged():
+def test_program_that_exits_fails_with_its_last_logged_error():
     def program():
         pulumi.log.error("two faults in stacks/Pulumi.local.yaml")
         sys.exit(2)
@@ -182,7 +182,7 @@ def test_a_program_that_exits_hands_on_its_code_and_what_it_logged():
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "in an apply"])
-def test_an_unforeseen_error_is_one_line_that_says_where_with_the_traceback_kept_apart(late):
+def test_unexpected_error_is_one_line_with_its_position(late):
     def program():
         namespace = Namespace("n", metadata={"name": "n"})
         if late:
@@ -253,7 +253,7 @@ def test_log_messages_of_the_program_are_kept_and_those_of_the_sdk_are_not():
     assert [(each.severity, each.message) for each in recording.diagnostics] == [("warning", "mind the gap")]
 
 
-def test_the_finders_say_what_is_there_when_nothing_fits():
+def test_lookup_error_lists_registered_resources():
     recording = declare(lambda: Deployment("d", metadata={"name": "d"}, spec={"selector": {}, "template": {}}))
     with pytest.raises(LookupError, match=r"0 resources match kubernetes:apps/v1:Deployment 'e'.*Deployment 'd'"):
         recording.one("kubernetes:apps/v1:Deployment", "e")

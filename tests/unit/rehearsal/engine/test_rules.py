@@ -23,13 +23,13 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), VALUES))
-def test_properties_survive_the_way_over_the_wire_with_their_marks(properties):
+def test_properties_keep_their_marks_on_the_wire(properties):
     assert from_wire(to_wire(properties)) == properties
 
 
 @pytest.mark.slow
 @given(st.dictionaries(st.text("abc", min_size=1), VALUES))
-def test_what_was_secret_on_the_way_in_is_secret_on_the_way_back(properties):
+def test_secret_inputs_are_secret_outputs(properties):
     assert reveal(mark_secrets(reveal(properties), properties)) == reveal(properties)
     secrets = {key for key, value in properties.items() if isinstance(value, Secret)}
     assert {key for key, value in mark_secrets(reveal(properties), properties).items() if isinstance(value, Secret)} == secrets
@@ -91,7 +91,7 @@ def test_a_deployment_is_ready_when_the_new_version_is_available_everywhere():
         ({"conditions": []}, "2 of 2 pods are available"),
     ],
 )
-def test_a_deployment_on_its_way_says_what_is_missing(status, why):
+def test_unfinished_deployment_reports_what_is_missing(status, why):
     found = readiness(DEPLOYED, **status)
     assert (found.ready, found.failed, found.why) == (False, False, why)
 
@@ -140,7 +140,7 @@ def test_a_job_that_failed_is_not_waited_for():
         ({"pulumi.com/waitFor": '["condition=Ready", "jsonpath={.status.phase}"]'}, True),
     ],
 )
-def test_a_wait_that_the_program_asks_for_is_honoured(annotations, ready):
+def test_wait_for_annotation_is_applied(annotations, ready):
     live = {"apiVersion": "x.dev/v1", "kind": "Thing", "metadata": {"name": "t", "annotations": annotations}}
     assert readiness(live, phase="Up", conditions=[{"type": "Ready", "status": "True"}]).ready is ready
 
@@ -154,7 +154,7 @@ def test_a_wait_that_the_program_asks_for_is_honoured(annotations, ready):
         ({"conditions": [{"type": "Ready", "status": "True"}]}, True),
     ],
 )
-def test_a_condition_that_says_it_is_of_before_the_last_change_is_not_believed(status, ready):
+def test_condition_of_an_older_generation_is_ignored(status, ready):
     metadata = {"name": "t", "generation": 2, "annotations": {"pulumi.com/waitFor": "condition=Ready"}}
     assert readiness({"apiVersion": "x.dev/v1", "kind": "Thing", "metadata": metadata}, **status).ready is ready
 
