@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from rehearsal.cluster.lifecycle import clusters, delete, start, status
-from rehearsal.cluster.ownership import require_owned
-from rehearsal.cluster.record import Cluster, Outcome
+from rehearsal.cluster.record import Cluster, Outcome, require_owned
 
 __all__ = ["Cluster", "Outcome", "clusters", "delete", "require_owned", "start", "status"]

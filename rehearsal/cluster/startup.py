@@ -5,7 +5,6 @@ If a program dies, its last log lines become the error.
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import time
@@ -144,12 +143,10 @@ def identity(api: Api) -> str:
 def log_tail(path: Path, start: int = 0) -> tuple[str, ...]:
     """The last error lines of a log after byte `start`, or its last lines; each at most 300 characters."""
     try:
-        with path.open("rb") as stream:
-            size = stream.seek(0, os.SEEK_END)
-            stream.seek(max(start, size - 64_000))
-            lines = [line.strip() for line in stream.read().decode(errors="replace").splitlines() if line.strip()]
+        text = path.read_bytes()[start:][-64_000:].decode(errors="replace")
     except OSError:
         return ()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     # klog marks errors with E and F; etcd writes JSON; a wrong flag is a line that begins with `Error:`.
     errors = [line for line in lines if line[:1] in "EF" or '"level":"error"' in line or '"level":"fatal"' in line or "panic" in line]
     return tuple(line[:300] for line in (errors or lines)[-_TAIL_LINES:])

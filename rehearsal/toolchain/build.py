@@ -84,40 +84,36 @@ def ensure(progress: Progress = silent) -> Toolchain:
 
     Raises ToolchainError, DiskFullError.
     """
-    if toolchain := built():
-        return toolchain
-    home = _home()
-    with disk_faults(home), exclusive(lock_file(), "building the control plane", progress):
-        if toolchain := built():
-            return toolchain
-        _build_missing(home, SOURCES, progress)
+    _ensure(SOURCES, "building the control plane", progress)
     toolchain = built()
     if toolchain is None:
-        raise ToolchainError(f"the programs in {home} were deleted during the build", "run the same command again")
+        raise ToolchainError(f"the programs in {_home()} were deleted during the build", "run the same command again")
     return toolchain
 
 
 def ensure_source(source: Source, progress: Progress = silent) -> Path:
     """The directory of the programs and files of another pinned `source`, built if missing. Raises what `ensure` raises."""
-    home, directory = _home(), _directory(source)
-    if not _is_whole(source):
-        with disk_faults(home), exclusive(lock_file(), f"building {source.name}", progress):
-            if not _is_whole(source):
-                _build_missing(home, (source,), progress)
-    return directory
+    _ensure((source,), f"building {source.name}", progress)
+    return _directory(source)
 
 
-def _build_missing(home: Path, sources: Sequence[Source], progress: Progress) -> None:
-    for leftover in home.glob(".building-*"):  # of an interrupted build; the lock excludes a running one
-        shutil.rmtree(leftover, ignore_errors=True)
-    missing = [source for source in sources if not _is_whole(source)]
-    go = find_go(max(source.go_version for source in missing), progress)
-    _require_space(home, _OWN_GO_SPACE if go.keeps_own_caches else _PROGRAMS_SPACE)
-    total = sum(len(source.programs) for source in missing)
-    index = 0
-    for source in missing:
-        index = _build_source(source, go, index, total, progress)
-    go.discard_leftovers()
+def _ensure(sources: Sequence[Source], purpose: str, progress: Progress) -> None:
+    if all(map(_is_whole, sources)):
+        return
+    home = _home()
+    with disk_faults(home), exclusive(lock_file(), purpose, progress):
+        missing = [source for source in sources if not _is_whole(source)]
+        if not missing:
+            return
+        for leftover in home.glob(".building-*"):  # of an interrupted build; the lock excludes a running one
+            shutil.rmtree(leftover, ignore_errors=True)
+        go = find_go(max(source.go_version for source in missing), progress)
+        _require_space(home, _OWN_GO_SPACE if go.keeps_own_caches else _PROGRAMS_SPACE)
+        total = sum(len(source.programs) for source in missing)
+        index = 0
+        for source in missing:
+            index = _build_source(source, go, index, total, progress)
+        go.discard_leftovers()
 
 
 def _require_space(home: Path, needed: int) -> None:

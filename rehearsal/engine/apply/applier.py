@@ -21,7 +21,7 @@ from rehearsal.engine.plan.change import compare
 from rehearsal.engine.plan.states import ResourceState, state_of
 from rehearsal.engine.program.monitor import Realized
 from rehearsal.engine.providers import aws
-from rehearsal.engine.providers.kubernetes import fresh_name, is_autonamed, is_object, is_on, is_patch, renamed
+from rehearsal.engine.providers.kubernetes import fresh_name, is_autonamed, is_object, is_on, is_patch, metadata_of, renamed
 from rehearsal.engine.wait.object_events import Applied, Failed, Key, Ready, Skipped, Target
 from rehearsal.engine.wait.reasons import rejection
 from rehearsal.engine.wait.timeouts import delete_limit, ready_limit
@@ -217,8 +217,7 @@ class Applier:
 
     def _target(self, registration: Registration) -> Target:
         inputs = registration.inputs
-        metadata = inputs.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
+        metadata = metadata_of(inputs)
         kind = str(inputs.get("kind") or registration.type.rpartition(":")[2])
         namespace = str(metadata.get("namespace") or "")
         if is_object(registration.type, inputs):

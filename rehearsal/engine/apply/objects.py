@@ -189,10 +189,8 @@ class Objects:
 
     def delete(self, key: Key, resource: Resource, live: Object, limit: float) -> None:
         """Delete `live` and its children, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
-        has_stub = reconcile.has_stub(live)
-        if has_stub:
-            reconcile.delete_children(self.api, self.waiter, live, limit)
-        self.waiter.delete(key, resource, live, limit=limit, childless=has_stub)
+        childless = reconcile.delete_children(self.api, self.waiter, live, limit)
+        self.waiter.delete(key, resource, live, limit=limit, childless=childless)
 
 
 def patch_manager(urn: str) -> str:

@@ -23,8 +23,8 @@ from rehearsal.engine.apply.applier import Applier
 from rehearsal.engine.apply.journal import Journal, read_entries
 from rehearsal.engine.apply.objects import Objects
 from rehearsal.engine.apply.prune import Pruner, target_of
-from rehearsal.engine.program import host
 from rehearsal.engine.program.monitor import Monitor
+from rehearsal.engine.program.record import run
 from rehearsal.engine.wait.object_events import ApplyFailed, Event, Listener, Target, silent
 from rehearsal.engine.wait.timeouts import spelled
 from rehearsal.engine.wait.waiter import Waiter
@@ -139,7 +139,7 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
     with _session(cluster, listener, ensure_crds, f"up of {stack}") as (objects, journal):
         applier = Applier(objects=objects, journal=journal, digest_key=cluster.uid.encode())
         monitor = Monitor(project=project, stack=stack, realizer=applier)
-        host.run(
+        run(
             program,
             monitor,
             config=config or {},

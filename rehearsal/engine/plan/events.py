@@ -13,7 +13,7 @@ from typing import Any
 from kube.marks import UNKNOWN_TEXT
 from rehearsal.engine.plan.states import ResourceState, States
 from rehearsal.engine.plan.steps import Plan, Step
-from rehearsal.engine.providers.kubernetes import is_object
+from rehearsal.engine.providers.kubernetes import is_object, metadata_of
 from rehearsal.engine.wire.recording import PROVIDER_PREFIX, STACK_TYPE, make_urn, stack_urn
 from rehearsal.engine.wire.values import to_json
 
@@ -172,9 +172,7 @@ def _state(state: ResourceState, states: States, *, exists: bool) -> Event:
 
 def _id(state: ResourceState) -> str:
     """The Kubernetes provider's id of an existing object; other ids are known after an update."""
-    metadata = state.inputs.get("metadata")
-    if not is_object(state.type, state.inputs) or not isinstance(metadata, dict):
-        return ""
+    metadata = metadata_of(state.inputs) if is_object(state.type, state.inputs) else {}
     return "/".join(str(metadata[part]) for part in ("namespace", "name") if isinstance(metadata.get(part), str))
 
 

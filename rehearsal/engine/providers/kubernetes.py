@@ -30,6 +30,12 @@ def is_patch(type_: str) -> bool:
     return type_.startswith("kubernetes:") and type_.endswith("Patch")
 
 
+def metadata_of(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of an object, {} if it is missing or not a map."""
+    metadata = inputs.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
 def identity(type_: str, inputs: Mapping[str, Any], namespace: str) -> tuple[str, str, str, str] | None:
     """API group, kind, namespace and name of an object, by default in `namespace`.
 
@@ -37,8 +43,7 @@ def identity(type_: str, inputs: Mapping[str, Any], namespace: str) -> tuple[str
     """
     if not is_object(type_, inputs) or is_patch(type_):
         return None
-    metadata = inputs.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = metadata_of(inputs)
     name, namespace = metadata.get("name"), metadata.get("namespace") or namespace
     if not isinstance(name, str) or not isinstance(namespace, str):
         return None
@@ -47,8 +52,7 @@ def identity(type_: str, inputs: Mapping[str, Any], namespace: str) -> tuple[str
 
 def is_autonamed(inputs: Mapping[str, Any]) -> bool:
     """True if the name was generated because the program set none."""
-    metadata = inputs.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    annotations = metadata_of(inputs).get("annotations")
     return isinstance(annotations, dict) and annotations.get(AUTONAMED) == "true"
 
 

@@ -99,8 +99,7 @@ def is_unschedulable(watching: Watching, live: Object) -> bool:
 def termination_message(pods: Iterable[Object]) -> str:
     """The termination message of the newest of `pods` with a failed container, "" if there is none."""
     for pod in sorted(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), reverse=True):
-        status = pod.get("status") or {}
-        for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        for each in _containers(pod):
             state = each.get("state") or {}
             # A container that waits for its restart has its end in `lastState`.
             ended = state.get("terminated") or ("waiting" in state and (each.get("lastState") or {}).get("terminated")) or {}
@@ -108,6 +107,11 @@ def termination_message(pods: Iterable[Object]) -> str:
             if ended.get("exitCode") and lines:
                 return f"pod {pod['metadata']['name']}: container {each['name']} ended with exit code {ended['exitCode']}: {lines[-1]}"
     return ""
+
+
+def _containers(pod: Object) -> list[Object]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def _chain(watching: Watching, live: Object) -> list[Object]:
@@ -136,8 +140,7 @@ def _pod_reason(watching: Watching, pod: Object) -> str:
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason", ""))
-    status = pod.get("status") or {}
-    for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+    for each in _containers(pod):
         state = each.get("state") or {}
         end = state.get("waiting") or state.get("terminated") or {}
         if end.get("reason") and end["reason"] not in ("ContainerCreating", "PodInitializing", "Completed"):

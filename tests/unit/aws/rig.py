@@ -8,9 +8,8 @@ from typing import Any
 
 import pulumi
 
-from rehearsal.engine.program import host
 from rehearsal.engine.program.monitor import Monitor, Realized
-from rehearsal.engine.program.record import record
+from rehearsal.engine.program.record import record, run
 from rehearsal.engine.providers.aws import answer, realize
 from rehearsal.engine.wire.recording import Recording, Registration
 from stackfile.stack import Stack, StackSecrets, StackSettings
@@ -55,7 +54,7 @@ class _Known:
 def known(program: Callable[[], object], realizer: Any = None) -> Recording:
     """What `program` registers when every output is known."""
     monitor = Monitor(project="inferplan", stack="test", realizer=realizer or _Known())
-    host.run(program, monitor, config={}, preview=False)
+    run(program, monitor, config={}, preview=False)
     return monitor.recording()
 
 

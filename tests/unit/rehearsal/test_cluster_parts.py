@@ -18,9 +18,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from rehearsal.cluster import processes
 from rehearsal.cluster.api import Api
 from rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
-from rehearsal.cluster.ownership import read_target
 from rehearsal.cluster.pki import PROXY_NAME, kubeconfig_text, write_pki
-from rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, write_record
+from rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, read_target, write_record
 from rehearsal.cluster.startup import free_ports, is_free, log_tail
 from rehearsal.errors import ClusterError
 from rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting, line_of, plain

@@ -90,8 +90,12 @@ def _observes(live: Object) -> Callable[[Object], Readiness]:
     return check
 
 
-def delete_children(api: Api, waiter: Waiter, live: Object, limit: float) -> None:
+def delete_children(api: Api, waiter: Waiter, live: Object, limit: float) -> bool:
+    """Delete the children of `live` and wait until they are gone. Returns False if there is no stub that could have created any."""
+    if not has_stub(live):
+        return False
     _delete(api, waiter, _owned(api, live), limit)
+    return True
 
 
 def suspended(live: Object) -> bool:
