@@ -18,8 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measuring import Result, at_least, at_most, folder_in_memory, median_ratio, run, unbounded
-from benchmarks.preheat_processes import answers
+from benchmarks.measuring import Result, answers, at_least, at_most, folder_in_memory, median_ratio, run, unbounded
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
 from tests.ports import free_port
 

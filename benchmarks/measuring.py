@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -80,6 +81,11 @@ def median_ratio(ones: Iterable[float], others: Iterable[float]) -> float:
 def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
     """A temporary directory in memory where the machine has one: a disk would only measure itself."""
     return tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)  # noqa: S108 - a new directory
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def ended(main: Callable[[], int], name: str) -> int:

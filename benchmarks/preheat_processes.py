@@ -8,7 +8,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ from typing import Any
 
 import boto3
 
-from benchmarks.measuring import ROOT
+from benchmarks.measuring import ROOT, answers
 from tests.ports import free_port
 
 BUCKET = "acme-weights"
@@ -48,11 +47,6 @@ def s3_server() -> Iterator[str]:
     finally:
         server.terminate()
         server.wait()
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def upload(endpoint: str, *, shards: int, size: int) -> Any:

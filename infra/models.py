@@ -126,9 +126,7 @@ def _first_request(spec: StackSettings, model: ModelSpec) -> tuple[Part, ...]:
 def endpoints_of(spec: StackSettings, keys: ApiKeys) -> tuple[Endpoint, ...]:
     return tuple(
         counted(
-            engine_of(model).endpoint(name, model, keys.server_key(name)),
-            model,
-            sum(each.seconds for each in _first_request(spec, model)),
+            engine_of(model).endpoint(name, model, keys.server_key(name)), model, sum(each.seconds for each in _first_request(spec, model))
         )
         for name, model in spec.models.items()
     )

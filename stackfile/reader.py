@@ -16,12 +16,13 @@ from components.spec import KeyPath
 from stackfile import imported_keys
 from stackfile.encrypted import ciphertext, damaged, misplaced, secret_errors, text_of
 from stackfile.errors import LocatedError, Position, shown, suggestion
-from stackfile.yaml_tree import ListNode, MapNode, Node, ScalarNode, find, read_tree, to_data, walk
+from stackfile.yaml_tree import MapNode, Node, ScalarNode, find, read_tree, to_data, walk
 
 PROJECT = "inferplan"
 SEED_KEY, PREVIOUS_SEED_KEY = SECRET_KEYS = ("apiKeySeed", "previousApiKeySeed")
 PROVIDER_NAMESPACES = ("aws", "kubernetes", "pulumi")
 MAX_BYTES = 1024 * 1024
+_SCALAR_KINDS = {bool: "a boolean", float: "a number", int: "a number", str: "text", type(None): "an empty value"}
 _TOP_LEVEL = ("config", "encryptedkey", "encryptionsalt", "environment", "secretsprovider")
 
 
@@ -46,14 +47,17 @@ class StackFile:
         """The position of `path` (`("models", "chat", "pool")`) or its nearest parent; None if the file could not be read."""
         return None if self.root is None else find(self.root, self._full(path))[1]
 
+    def _node(self, path: KeyPath) -> Node | None:
+        return None if self.root is None else find(self.root, self._full(path))[0]
+
     def written(self, path: KeyPath) -> str | None:
         """The text of the scalar at `path` as it is in the file, None if there is no scalar."""
-        node = None if self.root is None else find(self.root, self._full(path))[0]
+        node = self._node(path)
         return node.text if isinstance(node, ScalarNode) else None
 
     def written_keys(self, *path: str) -> frozenset[str]:
         """The keys of the mapping at `path` as they are in the file, none if there is no mapping."""
-        node = None if self.root is None else find(self.root, self._full(path))[0]
+        node = self._node(path)
         return frozenset(node.items) if isinstance(node, MapNode) else frozenset()
 
     def _full(self, path: KeyPath) -> KeyPath:
@@ -94,46 +98,34 @@ def read_stack(path: Path, *, shown_path: str | None = None) -> StackFile:
         salt, provider = (text_of(root.items.get(key)) or None for key in ("encryptionsalt", "secretsprovider"))
         return StackFile(path, name, sections.config, sections.secrets, salt, provider, _named(errors), root)
     if not errors:
-        problem = "is empty" if root is None or to_data(root) is None else f"holds {kind(root)}"
+        problem = "is empty" if root is None or to_data(root) is None else f"holds {_kind(root)}"
         errors.append(LocatedError((), f"The file {problem}. Write a mapping that starts with 'config:'.", Position(1, 1)))
     return StackFile(path, name, errors=_named(errors))
 
 
-def kind(node: Node) -> str:
-    match node:
-        case MapNode():
-            return "a mapping"
-        case ListNode():
-            return "a list"
-        case ScalarNode(value=None):
-            return "an empty value"
-        case ScalarNode(value=bool()):
-            return "a boolean"
-        case ScalarNode(value=int() | float()):
-            return "a number"
-        case _:
-            return "text"
+def _kind(node: Node) -> str:
+    if isinstance(node, ScalarNode):
+        return _SCALAR_KINDS[type(node.value)]
+    return "a mapping" if isinstance(node, MapNode) else "a list"
 
 
 def _text(path: Path) -> tuple[str, LocatedError | None]:
-    def reject(message: str, position: Position | None = None) -> tuple[str, LocatedError]:
-        return "", LocatedError((), message, position)
-
+    position = None
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
+        if len(raw) <= MAX_BYTES:
+            return raw.decode("utf-8-sig"), None
+        message = f"The file is larger than {MAX_BYTES // 1024} KiB, the maximum for a stack. Check its path."
     except FileNotFoundError:
-        return reject("The file does not exist. Check the name of the stack.")
-    except (OSError, ValueError) as error:
-        return reject(f"Cannot read the file ({getattr(error, 'strerror', None) or error}). Check its path and permissions.")
-    if len(raw) > MAX_BYTES:
-        return reject(f"The file is larger than {MAX_BYTES // 1024} KiB, the maximum for a stack. Check its path.")
-    try:
-        return raw.decode("utf-8-sig"), None
+        message = "The file does not exist. Check the name of the stack."
     except UnicodeDecodeError as error:
         before = raw[: error.start]
         position = Position(before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
-        return reject(f"Byte 0x{raw[error.start]:02x} is not valid UTF-8. Save the file as UTF-8.", position)
+        message = f"Byte 0x{raw[error.start]:02x} is not valid UTF-8. Save the file as UTF-8."
+    except (OSError, ValueError) as error:
+        message = f"Cannot read the file ({getattr(error, 'strerror', None) or error}). Check its path and permissions."
+    return "", LocatedError((), message, position)
 
 
 def _named(errors: list[LocatedError]) -> tuple[LocatedError, ...]:
@@ -161,8 +153,8 @@ class _Sections:
                 hint = suggestion(key, _TOP_LEVEL) or hint
                 message = f"Unknown field {shown(key)}.{hint} Allowed fields: {', '.join(_TOP_LEVEL)}."
                 yield LocatedError((key,), message, position)
-            elif key not in ("config", "environment") and kind(node) != "text":
-                problem = f"{kind(node).capitalize()} is not valid."
+            elif key not in ("config", "environment") and _kind(node) != "text":
+                problem = f"{_kind(node).capitalize()} is not valid."
                 yield LocatedError((key,), f"{problem} Expected the text that the Pulumi CLI wrote. Restore it.", position)
         config = self.root.items.get("config")
         if config is None:
@@ -172,7 +164,7 @@ class _Sections:
             for key, node in config.items.items():
                 yield from self._entry(key, node, config.keys[key])
         else:
-            message = f"{kind(config).capitalize()} is not valid. Expected a mapping of keys such as {PROJECT}:cluster."
+            message = f"{_kind(config).capitalize()} is not valid. Expected a mapping of keys such as {PROJECT}:cluster."
             yield LocatedError(("config",), message, self.root.keys["config"])
 
     def _entry(self, key: str, node: Node, position: Position) -> Iterator[LocatedError]:

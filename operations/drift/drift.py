@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kube.field_owners import NODE_TAINTS, Owner, anyone_adds, manager_of, owner_of
-from kube.managed_fields import Writer, entries, is_taken_over, undeclared, writers
+from kube.field_owners import NODE_TAINTS, Owner, Writer, anyone_adds, entries, is_taken_over, manager_of, owner_of, undeclared, writers
 from kube.names import DOMAIN, QUEUE_LABEL, SERVER_KEY
 from kube.paths import MISSING, Path, mapping, value_at, with_values_of
 from operations.drift.cluster import ComparedCluster, DryRunRejected

@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any, Literal
 
-from kube.field_owners import Owner, manager_of
-from kube.managed_fields import Writer
+from kube.field_owners import Owner, Writer, manager_of
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from kube.paths import MISSING, Path, covers, parse, text_of
 from operations.drift.visible import shown, visible

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from kube.managed_fields import entries, is_taken_over, writers
+from kube.field_owners import entries, is_taken_over, writers
 from kube.paths import parse, with_values_of
 
 Object = dict[str, Any]
