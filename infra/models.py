@@ -24,12 +24,11 @@ from components.serving.first_request import Part, first_request
 from components.serving.scaling import counted
 from components.serving.spec import ModelSpec, engine_of
 from components.serving.workload import image_of
-from components.storage.static_volume import MountedStore
+from components.storage.model_store import ModelStore, SharedStore
 
 if TYPE_CHECKING:
     from components.gateway.api_keys import ApiKeys
     from components.preheat.spec import PreheatSpec
-    from components.storage.model_store import ModelStore
     from components.storage.spec import WeightsSpec
     from stackfile.stack import StackSettings
 
@@ -96,10 +95,10 @@ class Models:
 
     def _preheat(self, job: str, files: WeightsSpec, preheat: PreheatSpec, folder: str | None = None) -> ModelMount:
         source, store = self.stores[files.store].source(bounded(job, "preheat"), files.path), self.stores[preheat.into]
-        if not isinstance(store, MountedStore):
+        if not isinstance(store, SharedStore) or not isinstance(store.handle, VolumeClaim):
             raise TypeError(f"preheat.into: {preheat.into} is not a volume")
         return PreheatJob(
-            job, files, preheat, source=source, target=store.claim, namespace=self.namespace, folder=folder, opts=self.opts
+            job, files, preheat, source=source, target=store.handle, namespace=self.namespace, folder=folder, opts=self.opts
         ).mount
 
 

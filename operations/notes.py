@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.notes import notes
@@ -18,9 +17,6 @@ from operations.workspace import Workspace
 from rehearsal.engine.wire.recording import Recording
 from stackfile.checks.capacity import nodes
 from stackfile.stack import StackSettings
-
-if TYPE_CHECKING:
-    from components.egress import RemoteStore
 
 # A month to add a version and to move clients over.
 NOTICE_DAYS = 30
@@ -106,12 +102,12 @@ def egress_notes(settings: StackSettings) -> Iterator[str]:
 
 def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
     from components.egress import limited, needs_sts, ports_of, url_of
-    from components.storage.model_store import S3Store, WebSource
+    from components.storage.model_store import remote_store
 
     key, spec = f"storage.{name}", settings.storage[name]
     if not isinstance(spec, S3StoreSpec | HttpStoreSpec | HubStoreSpec):
         return
-    store: RemoteStore = S3Store(spec).objects if isinstance(spec, S3StoreSpec) else WebSource(spec).files
+    store = remote_store(spec)
     if limited(store):
         # EKS Pod Identity needs no call of AWS STS.
         amazon = isinstance(store, ObjectStore) and store.endpoint is None

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Literal
 
 from components.handles import Capacity
-from components.nodes import ec2_cpu
 from components.nodes.accelerators import named
 
+CPU_FILE = Path(__file__).with_name("ec2_cpu.csv")
+"""The EC2 instance types without accelerators that `machines.csv` does not list; written by `components/platforms/aws/tables.py`."""
+_CPU_SOURCE, _CPU_READ = "DescribeInstanceTypes as recorded by moto 5.2.5", "2026-11"
 _MI = 2**20
 _GI = 2**30
 # Memory that the kernel keeps for contiguous allocations on Graviton (aws/karpenter-provider-aws, instancetype/types.go, read 2026-11).
@@ -68,9 +70,27 @@ class Machine:
 
 def machine(name: str) -> Machine:
     """Return the machine `name`. Raises ValueError with the nearest name, and all names of `machines.csv`."""
-    if name not in machines() and name in ec2_cpu.rows():
-        return _machine(ec2_cpu.rows()[name])
+    if name not in machines() and (row := cpu_rows().get(name)) is not None:
+        return _machine(row)
     return named(name, machines(), "machine")
+
+
+@cache
+def cpu_rows() -> dict[str, dict[str, str]]:
+    """Return a row for each instance type of `ec2_cpu.csv` by its name, with the columns of `machines.csv`."""
+    import csv
+
+    with CPU_FILE.open(encoding="utf-8", newline="") as table:
+        families = list(csv.DictReader(table))
+    common = {"provider": "ec2", "accelerator": "", "accelerators": "0", "networkCards": "1", "efa": "0", "hugepages2MiMiB": "0"}
+    rows = {}
+    for family in families:
+        for size in family["sizes"].split():
+            name, *figures = size.split(":")
+            shape = dict(zip(("cpu", "memoryGiB", "nvmeGB", "maxPods"), figures, strict=True), architecture=family["architecture"])
+            row = {**common, **shape, "name": f"{family['family']}.{name}", "source": _CPU_SOURCE, "read": _CPU_READ}
+            rows[row["name"]] = row
+    return rows
 
 
 @cache
@@ -141,7 +161,7 @@ def _machine(row: dict[str, str]) -> Machine:
         name=row["name"],
         provider=row["provider"],
         accelerator=row["accelerator"] or None,
-        accelerator_count=int(row["cards"]),
+        accelerator_count=int(row["accelerators"]),
         cpu=int(row["cpu"]),
         memory_bytes=int(row["memoryGiB"]) * _GI,
         nvme_bytes=int(row["nvmeGB"]) * 10**9,

@@ -188,6 +188,15 @@ class Pool(Spec, ABC):
         return None if self.accelerator is None else accelerators.lookup(self.accelerator)
 
     @property
+    def vendor(self) -> accelerators.Vendor | None:
+        return None if self.hardware is None else self.hardware.vendor
+
+    @property
+    def usual_machine(self) -> str:
+        """The machine of a pool that names none."""
+        return CPU_MACHINE if self.accelerator is None else accelerators.lookup(self.accelerator).machine
+
+    @property
     def max_pods(self) -> int:
         """The maximum number of pods on a node."""
         return _KUBELET_PODS if isinstance(self.node_type, MachineShape) else machines.machine(self.node_type).max_pods

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from components.handles import Capacity, ClusterFacts
 from components.nodes import accelerators, machines
 from components.nodes.accelerators import Accelerator
-from components.nodes.pool import CPU_MACHINE, MOST_NODES, MachineChoice, MachineName, MachineShape, MigProfile, NodeLocation, Pool, Zone
+from components.nodes.pool import MOST_NODES, MachineChoice, MachineName, MachineShape, MigProfile, NodeLocation, Pool, Zone
 from components.platforms.spec import CloudPool
 from components.spec import Labels, SpecError, duplicates
 from kube.names import HOSTNAME_LABEL
@@ -63,17 +63,14 @@ class FixedPool(Pool):
 
     @property
     def min_nodes(self) -> int:
-        """The number of nodes."""
         return self.nodes
 
     @property
     def max_nodes(self) -> int:
-        """The number of nodes."""
         return self.nodes
 
     @property
     def mig_profile(self) -> str | None:
-        """The MIG profile that the user wrote."""
         return self.mig
 
     @property
@@ -84,10 +81,7 @@ class FixedPool(Pool):
 
     @property
     def node_type(self) -> str | MachineShape:
-        """The machine that the user wrote, else the accelerator's usual one."""
-        if self.machine is not None:
-            return self.machine
-        return CPU_MACHINE if self.accelerator is None else accelerators.lookup(self.accelerator).machine
+        return self.usual_machine if self.machine is None else self.machine
 
     @property
     def capacity(self) -> Capacity:
@@ -149,11 +143,9 @@ class SimulatedPool(FixedPool):
         return self
 
     def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
-        """Return an error for a real cluster."""
         return None if cluster.fake_node_error is None else SpecError(("provider",), cluster.fake_node_error)
 
     def location(self, cluster: NodeLocation) -> NodeLocation:
-        """Return the zones that the user wrote."""
         return NodeLocation(region=cluster.region, zones=tuple(self.zones or [_ONLY_ZONE]))
 
 

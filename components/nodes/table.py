@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.nodes import accelerators, machines
-from components.nodes.spec import CPU_MACHINE
+from components.nodes.pool import CPU_MACHINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -30,34 +30,22 @@ class Sections(Protocol):
     """The sections of a stack file that a platform reads."""
 
     @property
-    def namespace(self) -> str:
-        """The configured namespace."""
-        ...
+    def namespace(self) -> str: ...
 
     @property
-    def node_pools(self) -> Mapping[str, Pool]:
-        """The pools by name."""
-        ...
+    def node_pools(self) -> Mapping[str, Pool]: ...
 
     @property
-    def storage(self) -> Mapping[str, Store]:
-        """The model stores by name."""
-        ...
+    def storage(self) -> Mapping[str, Store]: ...
 
     @property
-    def models(self) -> Mapping[str, ServedModel]:
-        """The models by name."""
-        ...
+    def models(self) -> Mapping[str, ServedModel]: ...
 
     @property
-    def gateway(self) -> GatewaySpec | None:
-        """The gateway, None if there is none."""
-        ...
+    def gateway(self) -> GatewaySpec | None: ...
 
     @property
-    def benchmark(self) -> BenchmarkSpec | None:
-        """The benchmark, None if there is none."""
-        ...
+    def benchmark(self) -> BenchmarkSpec | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +62,8 @@ class StoreSite:
 class Platform:
     """The cluster of a stack, and the resources that the stack has outside of it. This class is that of a cluster without a cloud.
 
-    `context` or `kubeconfig` lead to the cluster. `dns_addresses` are networks of DNS servers outside pods. `targets` are the pools that the platform created. `ready` are created before
-    everything inside the cluster, and deleted after it.
+    `context` or `kubeconfig` lead to the cluster. `dns_addresses` are networks of DNS servers outside pods. `targets` are the pools that
+    the platform created. `ready` are created before everything inside the cluster, and deleted after it.
     """
 
     context: str | None = None
@@ -100,6 +88,11 @@ class Platform:
         from components.storage.model_store import model_store
 
         return model_store(name, spec, namespace=site.namespace, scope=site.scope, targets=site.targets, opts=site.opts)
+
+
+def no_controller(controller: str, remedy: str = "you install it") -> str:
+    """Return the sentence about a gateway that waits for `controller`."""
+    return f"the cluster has no {controller}, so the gateway gets no address until {remedy}"
 
 
 class Cluster(Spec, ABC):

@@ -13,8 +13,7 @@ from components.nodes.pool import Pool
 from components.platforms.aws.cluster_spec import EksCluster
 from components.platforms.aws.pool_spec import EksPool
 from components.platforms.aws.store_spec import EfsStoreSpec
-from components.platforms.controllers import ExistingControllers, no_controller
-from components.platforms.platform import Cluster, Platform, Sections
+from components.platforms.platform import Cluster, Platform, Sections, no_controller
 
 if TYPE_CHECKING:
     from components.gateway.exposure_spec import Access
@@ -22,12 +21,17 @@ if TYPE_CHECKING:
 CloudCluster: TypeAlias = EksCluster
 CloudPool: TypeAlias = EksPool
 CloudStore: TypeAlias = EfsStoreSpec
+Existing = Literal["existing", "none"]
 
 
-class ExistingCluster(ExistingControllers, Cluster):
+class ExistingCluster(Cluster):
     """An existing cluster, through a context of the user's kubeconfig."""
 
     provider: Literal["existing"]
+    autoscaler: Existing = "none"
+    """The autoscaler that adds nodes when pods wait: `existing` (it runs in the cluster) or `none`."""
+    load_balancer_controller: Existing = "existing"
+    """The controller of the gateway's Ingress or load balancer: `existing` (it runs in the cluster) or `none`."""
     context: Annotated[str, StringConstraints(min_length=1, max_length=253)]
     """A context in the kubeconfig of KUBECONFIG or ~/.kube/config."""
 
@@ -35,17 +39,14 @@ class ExistingCluster(ExistingControllers, Cluster):
     fake_node_error: ClassVar[str | None] = "Simulated pools are not allowed on a real cluster. Use provider: existing."
 
     def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
-        """Return the access to the cluster; there is nothing to declare."""
         del sections, stack, simulated_kubeconfig
         return Platform(context=self.context)
 
     def adds_nodes(self, pool: Pool) -> bool:
-        """True with an existing autoscaler."""
         del pool
         return self.autoscaler == "existing"
 
     def unserved(self, access: Access) -> str | None:
-        """Return the missing controller."""
         return None if access.controller is None or self.load_balancer_controller == "existing" else no_controller(access.controller)
 
 
@@ -57,7 +58,6 @@ class SimulatedCluster(Cluster):
     is_simulated: ClassVar[bool] = True
 
     def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
-        """Return the access to the cluster; there is nothing to declare."""
         del sections, stack
         return Platform(kubeconfig=simulated_kubeconfig)
 

@@ -1,4 +1,4 @@
-"""The model stores that need no cloud: each exports a handle, and none creates a bucket or an NFS export.
+"""The model stores that need no cloud: each gives its readers a handle, and none creates a bucket or an NFS export.
 
 An NFS export becomes a static volume and its claim. Stores without Kubernetes objects (a bucket, a server, an existing claim) are
 plain values.
@@ -7,14 +7,16 @@ plain values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, assert_never
+from dataclasses import dataclass
+from typing import Protocol
 
 import pulumi
 
+from components.egress import RemoteStore
 from components.handles import HubStore, ModelSource, NodeTarget, ObjectStore, VolumeClaim, WebStore
 from components.storage.fields import Store
 from components.storage.spec import S3StoreSpec
-from components.storage.static_volume import MountedStore, NfsStore, NodeDisks
+from components.storage.static_volume import NfsStore, NodeDisks
 from components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from kube.quantity import bytes_of
@@ -28,57 +30,41 @@ class ModelStore(Protocol):
         ...
 
 
-class S3Store:
-    """An existing S3 bucket; exports `objects` and registers nothing."""
+@dataclass(frozen=True)
+class SharedStore:
+    """A store with the same handle for all readers."""
 
-    objects: ObjectStore
+    handle: ModelSource
 
-    def __init__(self, spec: S3StoreSpec) -> None:
-        self.objects = ObjectStore(
-            bucket=spec.bucket,
-            prefix=spec.prefix,
-            region=spec.region,
-            endpoint=spec.endpoint,
-            path_style=spec.endpoint is not None if spec.path_style is None else spec.path_style,
-            credentials=None if spec.credentials is None else spec.credentials.secret_name,
-            ca=None if spec.ca_bundle is None else spec.ca_bundle.bundle,
-            networks=spec.networks,
-        )
-
-    def source(self, account: str, path: str) -> ObjectStore:
-        """Return the handle for the service account `account` that reads the directory `path`: without roles, the same for all."""
+    def source(self, account: str, path: str) -> ModelSource:
         del account, path
-        return self.objects
+        return self.handle
 
 
-class WebSource:
-    """A server or a hub with models; exports `files` and registers nothing."""
-
-    files: WebStore | HubStore
-
-    def __init__(self, spec: HttpStoreSpec | HubStoreSpec) -> None:
-        secret = None if spec.credentials is None else spec.credentials.secret_name
-        ca = None if spec.ca_bundle is None else spec.ca_bundle.bundle
-        match spec:
-            case HttpStoreSpec():
-                self.files = WebStore(url=spec.url, credentials=secret, ca=ca, networks=spec.networks)
-            case HubStoreSpec():
-                self.files = HubStore(endpoint=spec.endpoint, credentials=secret, ca=ca, networks=spec.networks)
-            case _:
-                assert_never(spec)
-
-    def source(self, account: str, path: str) -> WebStore | HubStore:
-        """Return the handle, the same for all readers."""
-        del account, path
-        return self.files
+def remote_store(spec: S3StoreSpec | HttpStoreSpec | HubStoreSpec) -> RemoteStore:
+    """Return the handle of an existing bucket, a server or a hub."""
+    secret = None if spec.credentials is None else spec.credentials.secret_name
+    ca = None if spec.ca_bundle is None else spec.ca_bundle.bundle
+    match spec:
+        case HttpStoreSpec():
+            return WebStore(url=spec.url, credentials=secret, ca=ca, networks=spec.networks)
+        case HubStoreSpec():
+            return HubStore(endpoint=spec.endpoint, credentials=secret, ca=ca, networks=spec.networks)
+        case S3StoreSpec():
+            return object_store(spec)
 
 
-class ClaimStore(MountedStore):
-    """An existing claim; exports `claim` and registers nothing. If it does not exist, pods fail to mount it."""
-
-    def __init__(self, spec: ClaimStoreSpec) -> None:
-        capacity = None if spec.capacity is None else bytes_of(spec.capacity)
-        self.claim = VolumeClaim(name=spec.claim_name, origin=f"pvc://{spec.claim_name}", capacity_bytes=capacity)
+def object_store(spec: S3StoreSpec) -> ObjectStore:
+    return ObjectStore(
+        bucket=spec.bucket,
+        prefix=spec.prefix,
+        region=spec.region,
+        endpoint=spec.endpoint,
+        path_style=spec.endpoint is not None if spec.path_style is None else spec.path_style,
+        credentials=None if spec.credentials is None else spec.credentials.secret_name,
+        ca=None if spec.ca_bundle is None else spec.ca_bundle.bundle,
+        networks=spec.networks,
+    )
 
 
 def model_store(
@@ -93,14 +79,14 @@ def model_store(
     """Create the store of `spec` by its kind. `namespace` and `scope` are those of `static_claim`, `targets` the pools by name."""
     match spec:
         case NfsStoreSpec():
-            return NfsStore(name, spec, namespace=namespace, scope=scope, opts=opts)
+            return SharedStore(NfsStore(name, spec, namespace=namespace, scope=scope, opts=opts).claim)
         case NodeDiskStoreSpec():
-            return NodeDisks(name, spec, target=targets[spec.pool], namespace=namespace, scope=scope, opts=opts)
-        case S3StoreSpec():
-            return S3Store(spec)
+            return SharedStore(NodeDisks(name, spec, target=targets[spec.pool], namespace=namespace, scope=scope, opts=opts).claim)
         case ClaimStoreSpec():
-            return ClaimStore(spec)
-        case HttpStoreSpec() | HubStoreSpec():
-            return WebSource(spec)
+            # If the claim does not exist, pods fail to mount it.
+            capacity = None if spec.capacity is None else bytes_of(spec.capacity)
+            return SharedStore(VolumeClaim(name=spec.claim_name, origin=f"pvc://{spec.claim_name}", capacity_bytes=capacity))
+        case S3StoreSpec() | HttpStoreSpec() | HubStoreSpec():
+            return SharedStore(remote_store(spec))
         case _:
             raise TypeError(f"storage.{name}: a store of kind {spec.kind} needs its cloud's platform")

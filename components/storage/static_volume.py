@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from components.handles import NodeTarget, VolumeClaim
 from components.naming import bounded, content_key, labels
@@ -17,17 +16,6 @@ from kube.quantity import bytes_of
 # The claim names its volume, so its size does not matter. The request of a bound claim cannot be changed; the capacity of the
 # volume, which `kubectl get pvc` shows for the claim, is informational and can be changed.
 _REQUEST = "1Mi"
-
-
-class MountedStore:
-    """A store that pods mount by its `claim`."""
-
-    claim: VolumeClaim
-
-    def source(self, account: str, path: str) -> VolumeClaim:
-        """Return the handle for the service account `account` that reads the directory `path`: the same claim for all."""
-        del account, path
-        return self.claim
 
 
 def static_claim(
@@ -53,64 +41,57 @@ def static_claim(
     claim_name, volume_name = bounded(prefix, key), bounded(f"{scope}-{prefix}", content_key(scope, key))
     volume = core.PersistentVolume(
         volume_name,
-        metadata=meta.ObjectMetaArgsDict(name=volume_name, labels=labels("storage", name)),
+        metadata={"name": volume_name, "labels": labels("storage", name)},
         spec={
             **volume_spec,
             # An empty class prevents the cluster's default class from provisioning a disk.
             "storage_class_name": "",
             "persistent_volume_reclaim_policy": "Retain",
-            "claim_ref": core.ObjectReferenceArgsDict(namespace=namespace, name=claim_name),
+            "claim_ref": {"namespace": namespace, "name": claim_name},
         },
         opts=pulumi.ResourceOptions(parent=parent),
     )
     claim = core.PersistentVolumeClaim(
         # The namespace is part of the URN: a claim in another namespace is another resource.
         volume_name,
-        metadata=meta.ObjectMetaArgsDict(name=claim_name, namespace=namespace, labels=labels("storage", name)),
-        spec=core.PersistentVolumeClaimSpecArgsDict(
-            access_modes=volume_spec["access_modes"],
-            storage_class_name="",
-            volume_name=volume_name,
-            resources=core.VolumeResourceRequirementsArgsDict(requests={"storage": _REQUEST}),
-        ),
+        metadata={"name": claim_name, "namespace": namespace, "labels": labels("storage", name)},
+        spec={
+            "access_modes": volume_spec["access_modes"],
+            "storage_class_name": "",
+            "volume_name": volume_name,
+            "resources": {"requests": {"storage": _REQUEST}},
+        },
         # The name is known before the volume exists, so the dependency is explicit.
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[volume, *after]),
     )
     return claim_name, claim
 
 
-class NfsStore(pulumi.ComponentResource, MountedStore):
+class NfsStore(pulumi.ComponentResource):
     """An NFS export as a static PersistentVolume and its claim (RWX), bound by name; exports `claim`.
 
     `namespace` and `scope` are those of `static_claim`, which also describes what a change of the spec does.
     """
 
     def __init__(
-        self,
-        name: str,
-        spec: NfsStoreSpec,
-        *,
-        namespace: pulumi.Input[str],
-        scope: str,
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, spec: NfsStoreSpec, *, namespace: pulumi.Input[str], scope: str, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
         key = content_key(spec.server, spec.path, *spec.mount_options)
-        volume = core.PersistentVolumeSpecArgsDict(
-            access_modes=["ReadWriteMany"],
-            capacity={"storage": spec.capacity},
-            nfs=core.NFSVolumeSourceArgsDict(server=spec.server, path=spec.path),
-            mount_options=list(spec.mount_options),
-        )
+        volume: core.PersistentVolumeSpecArgsDict = {
+            "access_modes": ["ReadWriteMany"],
+            "capacity": {"storage": spec.capacity},
+            "nfs": {"server": spec.server, "path": spec.path},
+            "mount_options": list(spec.mount_options),
+        }
         claim_name, claim = static_claim(name, "nfs", volume, key=key, scope=scope, namespace=namespace, parent=self)
-        self.claim = VolumeClaim(
-            name=claim_name, origin=f"nfs://{spec.server}{spec.path}", capacity_bytes=bytes_of(spec.capacity), ready=claim
-        )
+        origin, capacity = f"nfs://{spec.server}{spec.path}", bytes_of(spec.capacity)
+        self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=origin, capacity_bytes=capacity, ready=claim)
         self.register_outputs({"claim": claim_name})
 
 
-class NodeDisks(pulumi.ComponentResource, MountedStore):
-    """A directory on every node of a pool as one volume and its claim: each pod mounts the disk of its own node.
+class NodeDisks(pulumi.ComponentResource):
+    """A directory on every node of a pool as one volume and its claim: each pod mounts the disk of its own node; exports `claim`.
 
     This is a `local` volume whose node affinity selects the whole pool (like KServe's LocalModelNodeGroup, v0.20.0). Restricted pods
     may mount it, unlike a hostPath. It neither creates the directory nor copies between nodes.
@@ -129,24 +110,17 @@ class NodeDisks(pulumi.ComponentResource, MountedStore):
         super().__init__("inferplan:storage:NodeDisks", name, {"spec": spec.intent()}, opts)
         node_labels = dict(sorted(target.node_selector.items()))
         key = content_key(spec.path, json.dumps(node_labels))
-        volume = core.PersistentVolumeSpecArgsDict(
+        nodes: list[core.NodeSelectorRequirementArgsDict] = [
+            {"key": label, "operator": "In", "values": [value]} for label, value in node_labels.items()
+        ]
+        volume: core.PersistentVolumeSpecArgsDict = {
             # The only mode of a local volume. Kubernetes enforces it per attached volume, and a local volume is never attached.
-            access_modes=["ReadWriteOnce"],
-            capacity={"storage": spec.capacity},
-            local=core.LocalVolumeSourceArgsDict(path=spec.path),
-            node_affinity=core.VolumeNodeAffinityArgsDict(required=_node_selector(node_labels)),
-        )
+            "access_modes": ["ReadWriteOnce"],
+            "capacity": {"storage": spec.capacity},
+            "local": {"path": spec.path},
+            "node_affinity": {"required": {"node_selector_terms": [{"match_expressions": nodes}]}},
+        }
         claim_name, claim = static_claim(name, "disk", volume, key=key, scope=scope, namespace=namespace, parent=self)
-        self.claim = VolumeClaim(
-            name=claim_name,
-            origin=f"disk://{target.pool}{spec.path}",
-            capacity_bytes=bytes_of(spec.capacity),
-            nodes=target,
-            ready=claim,
-        )
+        origin, capacity = f"disk://{target.pool}{spec.path}", bytes_of(spec.capacity)
+        self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=origin, capacity_bytes=capacity, nodes=target, ready=claim)
         self.register_outputs({"claim": claim_name})
-
-
-def _node_selector(node_labels: dict[str, str]) -> core.NodeSelectorArgsDict:
-    expressions = [core.NodeSelectorRequirementArgsDict(key=key, operator="In", values=[value]) for key, value in node_labels.items()]
-    return core.NodeSelectorArgsDict(node_selector_terms=[core.NodeSelectorTermArgsDict(match_expressions=expressions)])

@@ -18,21 +18,12 @@ from components.platforms.aws.lookups import caller_arn
 if TYPE_CHECKING:
     from components.platforms.aws.cluster_spec import EksClusterHandle
 
-_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
-_AUTO_NODE = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy"
-
 
 def auto_mode_nodes(
     name: str, cluster: pulumi.Input[str], role: pulumi.Input[str], *, opts: pulumi.ResourceOptions
-) -> tuple[pulumi.Resource, ...]:
+) -> eks.AccessPolicyAssociation:
     """Let nodes with `role` join through NodeClasses of this stack (EKS user guide, "Create node class access entry", read 2026-11)."""
-    entry = eks.AccessEntry(name, cluster_name=cluster, principal_arn=role, type="EC2", opts=opts)
-    scope = eks.AccessPolicyAssociationAccessScopeArgs(type="cluster")
-    return (
-        eks.AccessPolicyAssociation(
-            name, cluster_name=cluster, principal_arn=entry.principal_arn, policy_arn=_AUTO_NODE, access_scope=scope, opts=opts
-        ),
-    )
+    return _access(name, cluster, role, "AmazonEKSAutoNodePolicy", kind="EC2", opts=opts)
 
 
 def administrators(
@@ -45,14 +36,28 @@ def administrators(
         entry_name = f"{name}-{arn.rpartition(':')[2]}"
         alias = pulumi.Alias(name=f"{name}-{arn.partition('/')[2].replace('/', '-')}")
         options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[alias]))
-        entry = eks.AccessEntry(entry_name, cluster_name=cluster, principal_arn=arn, opts=options)
-        scope = eks.AccessPolicyAssociationAccessScopeArgs(type="cluster")
-        grants.append(
-            eks.AccessPolicyAssociation(
-                entry_name, cluster_name=cluster, principal_arn=entry.principal_arn, policy_arn=_ADMIN, access_scope=scope, opts=options
-            )
-        )
+        grants.append(_access(entry_name, cluster, arn, "AmazonEKSClusterAdminPolicy", opts=options))
     return tuple(grants)
+
+
+def _access(
+    name: str,
+    cluster: pulumi.Input[str],
+    principal: pulumi.Input[str],
+    policy: str,
+    *,
+    kind: str | None = None,
+    opts: pulumi.ResourceOptions,
+) -> eks.AccessPolicyAssociation:
+    entry = eks.AccessEntry(name, cluster_name=cluster, principal_arn=principal, type=kind, opts=opts)
+    return eks.AccessPolicyAssociation(
+        name,
+        cluster_name=cluster,
+        principal_arn=entry.principal_arn,
+        policy_arn=f"arn:aws:eks::aws:cluster-access-policy/{policy}",
+        access_scope={"type": "cluster"},
+        opts=opts,
+    )
 
 
 async def warn_about_access(admins: Sequence[str], options: pulumi.InvokeOptions) -> None:
@@ -81,9 +86,8 @@ def _without_path(arn: str) -> str:
 
 def kubeconfig(home: EksClusterHandle) -> pulumi.Output[str]:
     """Return a kubeconfig that gets tokens from the AWS CLI; it contains no secret."""
-    return pulumi.Output.all(name=home.name, endpoint=home.endpoint, authority=home.certificate_authority).apply(
-        lambda values: json.dumps(_kubeconfig(region=home.region, **values), sort_keys=True)
-    )
+    values = pulumi.Output.all(name=home.name, endpoint=home.endpoint, authority=home.certificate_authority)
+    return values.apply(lambda known: json.dumps(_kubeconfig(region=home.region, **known), sort_keys=True))
 
 
 def _kubeconfig(*, name: str, region: str, endpoint: str, authority: str) -> dict[str, object]:

@@ -55,10 +55,10 @@ def addons_before_nodes(
     trust = pod_identity_trust(cluster=spec.name, namespace="kube-system", account="aws-node")
     cni = iam.Role(autonamed(f"{name}-cni", ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
     rights = iam.RolePolicyAttachment(f"{name}-cni", role=cni.name, policy_arn=_CNI_POLICY, opts=child)
-    identity = [eks.AddonPodIdentityAssociationArgs(role_arn=cni.arn, service_account="aws-node")]
+    identity: eks.AddonPodIdentityAssociationArgsDict = {"role_arn": cni.arn, "service_account": "aws-node"}
     return (
         _addon(f"{name}-pod-identity-agent", "eks-pod-identity-agent", create, cluster.name, child),
-        _addon(f"{name}-vpc-cni", "vpc-cni", create, cluster.name, child, identity=identity),
+        _addon(f"{name}-vpc-cni", "vpc-cni", create, cluster.name, child, [identity]),
         _addon(f"{name}-kube-proxy", "kube-proxy", create, cluster.name, child),
         rights,
     )
@@ -70,8 +70,7 @@ def _addon(
     create: EksCreation,
     cluster: pulumi.Input[str],
     opts: pulumi.ResourceOptions,
-    *,
-    identity: list[eks.AddonPodIdentityAssociationArgs] | None = None,
+    identity: list[eks.AddonPodIdentityAssociationArgsDict] | None = None,
 ) -> eks.Addon:
     settings = create.addons.get(addon, AddonSettings())
     configuration = {**settings.configuration, **_CONFIGURATION.get(addon, {})}

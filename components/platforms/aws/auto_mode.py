@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
-from components.nodes import accelerators
 from components.nodes.pool import Pool
 
 if TYPE_CHECKING:
@@ -77,14 +76,10 @@ def preferred(pool: EksPool, *, keeps_models: bool = False) -> tuple[NodeKind, s
     return ("nodeGroup", reason) if reason else ("autoMode", "")
 
 
-def _is_gaudi(pool: EksPool) -> bool:
-    return pool.accelerator is not None and accelerators.lookup(pool.accelerator).vendor != "nvidia"
-
-
 # Auto Mode selects the image, and has no user data, launch template or placement group (the pages above; "Manage EFA devices on Amazon
 # EKS", read 2026-11: EFA only with every interface of type EFA, and no placement groups).
 _OBSTACLES: tuple[tuple[Callable[[EksPool], bool], str], ...] = (
-    (_is_gaudi, "EKS Auto Mode has no driver for Gaudi"),
+    (lambda pool: pool.vendor == "habana", "EKS Auto Mode has no driver for Gaudi"),
     (lambda pool: pool.ami_type is not None or pool.ami_id is not None, "EKS Auto Mode selects the image itself, so amiType has no effect"),
     (lambda pool: pool.release_version is not None, "EKS Auto Mode selects the image itself, so releaseVersion has no effect"),
     (lambda pool: pool.auto_repair is False, "EKS Auto Mode always repairs nodes"),

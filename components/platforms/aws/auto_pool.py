@@ -13,7 +13,6 @@ from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.naming import MAX_NAME, bounded, content_key
-from components.nodes import machines
 from components.platforms.aws.launch_template import root_volume_bytes
 from kube.names import ZONE_LABEL
 
@@ -83,15 +82,10 @@ def _object_name(pool: str, kind: str) -> str:
 
 
 def _object(
-    name: str,
-    api_version: str,
-    kind: str,
-    spec: dict[str, Any],
-    parent: pulumi.Resource,
-    after: Sequence[pulumi.Resource],
+    name: str, api_version: str, kind: str, spec: dict[str, Any], parent: pulumi.Resource, after: Sequence[pulumi.Resource]
 ) -> CustomResource:
     # EKS sets conditions on it and does not become Ready before the first node is needed.
-    metadata = meta.ObjectMetaArgsDict(name=name, annotations={"pulumi.com/skipAwait": "true"})
+    metadata: meta.ObjectMetaArgsDict = {"name": name, "annotations": {"pulumi.com/skipAwait": "true"}}
     options = pulumi.ResourceOptions(parent=parent, depends_on=list(after))
     return CustomResource(name, api_version=api_version, kind=kind, metadata=metadata, spec=spec, opts=options)
 
@@ -114,7 +108,7 @@ def _node_class(spec: EksPool, home: EksClusterHandle, identity: NodeIdentity, i
 
 
 def _subnets(spec: EksPool, home: EksClusterHandle) -> Any:
-    zones = [spec.capacity_reservation.zone] if spec.capacity_reservation else spec.zones
+    zones = spec.only_zones
     chosen = [subnet for zone, subnet in home.subnets.items() if zones is None or zone in zones]
     if chosen:
         return [{"id": subnet} for subnet in chosen]
@@ -131,10 +125,7 @@ def _node_pool(spec: EksPool, target: NodeTarget, node_class: str, size: dict[st
     # Karpenter tries spot before on-demand; the nodes of size.min are of the last type, as in node groups.
     bought = spec.capacity_types[-1:] if static else spec.capacity_types
     capacity_types = ["reserved"] if spec.capacity_reservation else [_CAPACITY_TYPES[each] for each in bought]
-    requirements = {
-        "node.kubernetes.io/instance-type": list(spec.machines),
-        f"{_KARPENTER}/capacity-type": capacity_types,
-    }
+    requirements = {"node.kubernetes.io/instance-type": list(spec.machines), f"{_KARPENTER}/capacity-type": capacity_types}
     if spec.zones:
         requirements[ZONE_LABEL] = list(spec.zones)
     return {
@@ -161,8 +152,6 @@ def _limits(spec: EksPool, nodes: int) -> dict[str, str]:
 
     Karpenter counts nodes since 1.8, and AWS documents `nodes` for static NodePools only, so the resources of the nodes limit them too.
     """
-    shapes = [machines.machine(name) for name in spec.machines]
-    hardware = spec.hardware
-    if hardware is not None:
-        return {"nodes": str(nodes), hardware.resource: str(nodes * shapes[0].accelerator_count)}
-    return {"nodes": str(nodes), "cpu": str(nodes * min(shape.cpu for shape in shapes))}
+    if spec.hardware is not None:
+        return {"nodes": str(nodes), spec.hardware.resource: str(nodes * spec.shapes[0].accelerator_count)}
+    return {"nodes": str(nodes), "cpu": str(nodes * min(shape.cpu for shape in spec.shapes))}

@@ -1,19 +1,16 @@
-"""Values that the AWS API accepts, so that a plan rejects offline what AWS would reject after ten minutes.
+"""Values that the AWS API accepts, and the offers of instance types: a plan rejects offline what AWS would reject after ten minutes.
 
-The values are in `aws_api.json`, generated from botocore's service models by `python -m components.platforms.aws.aws_api` (botocore is
-in the development group; no network), and in the constants below that no service model contains. It has no accounts, quotas or prices.
+The values are in `aws_api.json` and `offerings.json` (see `tables.py`), and in the constants below that no service model contains.
+There are no accounts, quotas or prices. A type or region outside the offers is unknown.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from components.nodes.accelerators import named
 
@@ -22,14 +19,14 @@ from components.nodes.accelerators import named
 # support of 1.31 ends on 2026-11-26, of 1.32 on 2027-03-23, and 1.36 is the newest that the guide names.
 OLDEST_KUBERNETES, NEWEST_KUBERNETES = (1, 32), (1, 36)
 
-OUTPUT = Path(__file__).with_name("aws_api.json")
+API_FILE = Path(__file__).with_name("aws_api.json")
+OFFERINGS_FILE = Path(__file__).with_name("offerings.json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AwsApi:
-    """Enumerations from the service models of botocore release `botocore`."""
+    """Enumerations from the service models of botocore."""
 
-    botocore: str
     regions: tuple[str, ...]
     ami_types: tuple[str, ...]
     capacity_types: tuple[str, ...]
@@ -43,20 +40,10 @@ class AwsApi:
 
 @cache
 def aws_api() -> AwsApi:
-    """Return the table, which is read on first use."""
-    data = json.loads(OUTPUT.read_text(encoding="utf-8"))
-    return AwsApi(
-        botocore=data["botocore"],
-        regions=tuple(data["regions"]),
-        ami_types=tuple(data["amiTypes"]),
-        capacity_types=tuple(data["capacityTypes"]),
-        taint_effects=tuple(data["taintEffects"]),
-        update_strategies=tuple(data["updateStrategies"]),
-        log_types=tuple(data["logTypes"]),
-        volume_types=tuple(data["volumeTypes"]),
-        throughput_modes=tuple(data["throughputModes"]),
-        instance_types=frozenset(f"{family}.{size}" for family, sizes in data["instanceTypes"].items() for size in sizes),
-    )
+    """Return the enumerations, which are read on first use."""
+    data = json.loads(API_FILE.read_text(encoding="utf-8"))
+    types = frozenset(f"{family}.{size}" for family, sizes in data["families"].items() for size in sizes)
+    return AwsApi(instance_types=types, **{name: tuple(values) for name, values in data["enumerations"].items()})
 
 
 def one_of(value: str, allowed: tuple[str, ...], noun: str) -> str:
@@ -69,44 +56,29 @@ def region_of_zone(zone: str) -> str:
     return next((region for region in sorted(aws_api().regions, key=len, reverse=True) if zone.startswith(region)), "")
 
 
-def generate() -> dict[str, Any]:
-    """Return the content of the file from the installed botocore."""
-    botocore = import_module("botocore")
-    session = import_module("botocore.session").get_session()
-    eks, ec2, efs = (session.get_service_model(name) for name in ("eks", "ec2", "efs"))
-    return {
-        "botocore": botocore.__version__,
-        "regions": sorted(session.get_available_regions("eks")),
-        "amiTypes": list(eks.shape_for("AMITypes").enum),
-        "capacityTypes": list(eks.shape_for("CapacityTypes").enum),
-        "taintEffects": list(eks.shape_for("TaintEffect").enum),
-        "updateStrategies": list(eks.shape_for("NodegroupUpdateStrategies").enum),
-        "logTypes": list(eks.shape_for("LogType").enum),
-        "volumeTypes": list(ec2.shape_for("VolumeType").enum),
-        "throughputModes": list(efs.shape_for("ThroughputMode").enum),
-        "instanceTypes": _families(ec2.shape_for("InstanceType").enum),
-    }
+@cache
+def offerings() -> Mapping[str, Mapping[str, int]]:
+    """Return the number of zones that offer a type with accelerators, by type and region. `regions` holds that of all zones of a region.
+
+    Zones are counted, not named: us-east-1a of one account is us-east-1c of another (EC2 user guide, "Availability Zone IDs", read 2026-11).
+    """
+    return json.loads(OFFERINGS_FILE.read_text(encoding="utf-8"))["zones"]
 
 
-def rendered() -> str:
-    """Return the text of the file, with one line per list for readable diffs."""
-    lines = []
-    for key, value in generate().items():
-        if isinstance(value, dict):
-            inner = ",\n".join(f"    {json.dumps(family)}: {json.dumps(sizes)}" for family, sizes in value.items())
-            lines.append(f"  {json.dumps(key)}: {{\n{inner}\n  }}")
-        else:
-            lines.append(f"  {json.dumps(key)}: {json.dumps(value)}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+def regions_instead(instance_type: str, region: str) -> tuple[str, ...]:
+    """Return the regions that offer `instance_type` if `region` does not; empty if it does, or nothing is known."""
+    known = offerings().get(instance_type, {})
+    return tuple(known) if known and region in offerings()["regions"] and region not in known else ()
 
 
-def _families(types: Iterable[str]) -> dict[str, list[str]]:
-    families: dict[str, list[str]] = defaultdict(list)
-    for each in types:
-        family, _, size = each.partition(".")
-        families[family].append(size)
-    return {family: sorted(families[family]) for family in sorted(families)}
-
-
-if __name__ == "__main__":
-    OUTPUT.write_text(rendered(), encoding="utf-8")
+def scarce_types(instance_types: Iterable[str], region: str, zones: Collection[str]) -> Iterator[str]:
+    """Yield a sentence on the instance types that possibly none of `zones` offers; none if the zones are unknown."""
+    every = offerings()["regions"].get(region, 0)
+    counts = {name: offerings().get(name, {}).get(region) for name in instance_types}
+    scarce = {name: count for name, count in counts.items() if count is not None and 0 < len(zones) <= every - count}
+    if scarce:
+        types = ", ".join(f"{name} in {count}" for name, count in scarce.items())
+        yield (
+            f"of the {every} zones of {region}, whose names differ by account, EC2 offers {types}. "
+            f"inferplan doctor asks whether {', '.join(zones)} is among yours."
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.platforms.aws import aws_api, offerings
+from components.platforms.aws import aws_api
 from components.platforms.aws.architecture import architecture_errors
 from components.platforms.aws.auto_mode import obstacles
 from components.platforms.aws.cluster_spec import EksCluster
@@ -91,7 +91,7 @@ def _zone_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[Spec
             f"{pool.release_version!r} is an image for another Kubernetes version than {version}, the cluster's. Run: inferplan versions STACK",
         )
     for index, machine in enumerate(pool.machines):
-        regions = () if pool.accept_scarcity else offerings.missing_in(machine, cluster.region)
+        regions = () if pool.accept_scarcity else aws_api.regions_instead(machine, cluster.region)
         if regions:
             yield SpecError(
                 (*here, "accelerator") if pool.instance_types is None else (*here, "instanceTypes", index),

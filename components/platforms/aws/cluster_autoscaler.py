@@ -11,19 +11,12 @@ from typing import TYPE_CHECKING
 
 import pulumi
 import yaml
-from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
-from pulumi_kubernetes.rbac import v1 as rbac
 
-from components.fields import present
-from components.naming import labels, selector
-from components.platforms.aws.controller_role import COMPONENT, NAMESPACE, calls_aws, controller_account, controller_pods, token_mount
-from components.platforms.aws.iam import Document, document
+from components.platforms.aws.controller import NAMESPACE, READ, Controller
+from components.platforms.aws.iam import Document, allow, document
 from components.platforms.aws.node_pool import group_name
 from components.platforms.aws.pool_spec import node_groups
-from components.pod_parts import container_security
 from components.serving.demand import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
 from images.catalogue import catalogue, default_image
 
@@ -39,19 +32,26 @@ _METRICS = 8085
 _SHORTEST_TERMINATION = 600
 # The version of an existing cluster is not in the stack: the middle one of those that this release supports.
 _EXISTING = "1.34"
-_READ = ["get", "list", "watch"]
 # Without `endpoints`, since leader election uses a Lease, and with the Lease in one namespace.
 _CLUSTER_RULES = (
     ("", ["events"], ["create", "patch"]),
     ("", ["pods/eviction"], ["create"]),
     ("", ["pods/status"], ["update"]),
-    ("", ["nodes"], [*_READ, "update"]),
-    ("", ["namespaces", "pods", "services", "replicationcontrollers", "persistentvolumeclaims", "persistentvolumes"], _READ),
-    ("policy", ["poddisruptionbudgets"], _READ),
-    ("apps", ["statefulsets", "replicasets", "daemonsets"], _READ),
-    ("batch", ["jobs"], _READ),
-    ("resource.k8s.io", ["deviceclasses", "resourceslices", "resourceclaims"], _READ),
-    ("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"], _READ),
+    ("", ["nodes"], [*READ, "update"]),
+    ("", ["namespaces", "pods", "services", "replicationcontrollers", "persistentvolumeclaims", "persistentvolumes"], READ),
+    ("policy", ["poddisruptionbudgets"], READ),
+    ("apps", ["statefulsets", "replicasets", "daemonsets"], READ),
+    ("batch", ["jobs"], READ),
+    ("resource.k8s.io", ["deviceclasses", "resourceslices", "resourceclaims"], READ),
+    ("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"], READ),
+)
+
+# Its status, its priorities and its Lease.
+_OWN_RULES = (
+    ("", ["configmaps"], ["create", "list", "watch"]),
+    ("", ["configmaps"], ["delete", "get", "update", "watch"], ["cluster-autoscaler-status", _PRIORITIES]),
+    ("coordination.k8s.io", ["leases"], ["create"]),
+    ("coordination.k8s.io", ["leases"], ["get", "update"], [NAME]),
 )
 
 
@@ -63,65 +63,28 @@ class ClusterAutoscaler(pulumi.ComponentResource):
 
     def __init__(
         self,
-        name: str,
-        *,
         cluster: EksCluster,
+        *,
         home: EksClusterHandle,
         sections: Sections,
         namespace: pulumi.Input[str],
         opts: pulumi.ResourceOptions,
     ) -> None:
         groups = node_groups(sections)
-        super().__init__("inferplan:cluster:ClusterAutoscaler", name, {"spec": {"pools": sorted(groups)}}, opts)
-        account, rights = controller_account(
-            NAME, _policy(cluster.region, cluster.name), namespace=namespace, home=home, method=cluster.identity, parent=self
-        )
-        child = pulumi.ResourceOptions(parent=self)
-        subject = rbac.SubjectArgsDict(kind="ServiceAccount", name=account.metadata.name, namespace=namespace)
-        cluster_role = rbac.ClusterRole(
-            NAME,
-            metadata=_metadata(),
-            rules=[rbac.PolicyRuleArgsDict(api_groups=[group], resources=kinds, verbs=verbs) for group, kinds, verbs in _CLUSTER_RULES],
-            opts=child,
-        )
-        rbac.ClusterRoleBinding(
-            NAME, metadata=_metadata(), role_ref=_ref("ClusterRole", cluster_role.metadata.name), subjects=[subject], opts=child
-        )
-        role = rbac.Role(NAME, metadata=_metadata(namespace), rules=_local_rules(), opts=child)
-        rbac.RoleBinding(NAME, metadata=_metadata(namespace), role_ref=_ref("Role", role.metadata.name), subjects=[subject], opts=child)
+        super().__init__("inferplan:cluster:ClusterAutoscaler", NAME, {"spec": {"pools": sorted(groups)}}, opts)
+        policy = _policy(cluster.region, cluster.name)
+        controller = Controller(NAME, policy, namespace=namespace, home=home, method=cluster.identity, parent=self)
+        controller.grant(_CLUSTER_RULES, _OWN_RULES)
         priorities = core.ConfigMap(
-            _PRIORITIES, metadata=_metadata(namespace, _PRIORITIES), data={"priorities": _priorities(groups)}, opts=child
+            _PRIORITIES,
+            metadata=controller.metadata(_PRIORITIES),
+            data={"priorities": _priorities(groups)},
+            opts=pulumi.ResourceOptions(parent=self),
         )
-        networking.NetworkPolicy(NAME, metadata=_metadata(namespace), spec=calls_aws(NAME), opts=child)
-        self.ready: pulumi.Resource = apps.Deployment(
-            NAME,
-            metadata=_metadata(namespace),
-            spec=_deployment(cluster, account, termination_seconds=_longest_termination(sections)),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[rights.ready, priorities]),
-        )
+        controller.call_aws()
+        container = _container(cluster, _longest_termination(sections))
+        self.ready: pulumi.Resource = controller.deployment(container, after=[priorities], strategy={"type": "Recreate"})
         self.register_outputs({})
-
-
-def _metadata(namespace: pulumi.Input[str] | None = None, name: str = NAME) -> meta.ObjectMetaArgsDict:
-    return present(meta.ObjectMetaArgsDict(name=name, namespace=namespace, labels=labels(COMPONENT, NAME)))
-
-
-def _ref(kind: str, name: pulumi.Input[str]) -> rbac.RoleRefArgsDict:
-    return rbac.RoleRefArgsDict(api_group="rbac.authorization.k8s.io", kind=kind, name=name)
-
-
-def _local_rules() -> list[rbac.PolicyRuleArgsDict]:
-    """Return the rights in its namespace: its status, its priorities and its Lease."""
-    rows: list[tuple[str, str, list[str] | None, list[str]]] = [
-        ("", "configmaps", None, ["create", "list", "watch"]),
-        ("", "configmaps", ["cluster-autoscaler-status", _PRIORITIES], ["delete", "get", "update", "watch"]),
-        ("coordination.k8s.io", "leases", None, ["create"]),
-        ("coordination.k8s.io", "leases", [NAME], ["get", "update"]),
-    ]
-    return [
-        present(rbac.PolicyRuleArgsDict(api_groups=[group], resources=[kind], resource_names=names, verbs=verbs))
-        for group, kind, names, verbs in rows
-    ]
 
 
 def _policy(region: str, name: str) -> Document:
@@ -134,22 +97,13 @@ def _policy(region: str, name: str) -> Document:
         *(f"autoscaling:Describe{each}" for each in groups),
         *(f"ec2:Describe{each}" for each in ("Images", "InstanceTypes", "LaunchTemplateVersions")),
     ]
+    scaled = f"arn:aws:autoscaling:{region}:*:autoScalingGroup:*:autoScalingGroupName/eks-*"
+    resize = ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"]
     return document(
         # AWS cannot limit these actions to a resource.
-        {"Sid": "Describe", "Effect": "Allow", "Action": describe, "Resource": "*"},
-        {
-            "Sid": "DescribeEmptyGroups",
-            "Effect": "Allow",
-            "Action": "eks:DescribeNodegroup",
-            "Resource": f"arn:aws:eks:{region}:*:nodegroup/{name}/*/*",
-        },
-        {
-            "Sid": "Resize",
-            "Effect": "Allow",
-            "Action": ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
-            "Resource": f"arn:aws:autoscaling:{region}:*:autoScalingGroup:*:autoScalingGroupName/eks-*",
-            "Condition": {"StringEquals": {f"aws:ResourceTag/{_TAG}/{name}": "owned"}},
-        },
+        allow("Describe", describe, "*"),
+        allow("DescribeEmptyGroups", "eks:DescribeNodegroup", f"arn:aws:eks:{region}:*:nodegroup/{name}/*/*"),
+        allow("Resize", resize, scaled, {f"aws:ResourceTag/{_TAG}/{name}": "owned"}),
     )
 
 
@@ -197,27 +151,18 @@ def _longest_termination(sections: Sections) -> int:
     )
 
 
-def _deployment(cluster: EksCluster, account: core.ServiceAccount, *, termination_seconds: int) -> apps.DeploymentSpecArgsDict:
-    health = core.HTTPGetActionArgsDict(path="/health-check", port=_METRICS)
-    container = core.ContainerArgsDict(
-        name=NAME,
-        image=image_of(_EXISTING if cluster.create is None else cluster.create.kubernetes_version),
-        working_dir="/",
-        command=["/cluster-autoscaler"],
-        args=_arguments(cluster, termination_seconds),
+def _container(cluster: EksCluster, termination_seconds: int) -> core.ContainerArgsDict:
+    health: core.HTTPGetActionArgsDict = {"path": "/health-check", "port": _METRICS}
+    return {
+        "name": NAME,
+        "image": image_of(_EXISTING if cluster.create is None else cluster.create.kubernetes_version),
+        "command": ["/cluster-autoscaler"],
+        "args": _arguments(cluster, termination_seconds),
         # Pods cannot reach the metadata service of the nodes.
-        env=[core.EnvVarArgsDict(name="AWS_REGION", value=cluster.region)],
-        ports=[core.ContainerPortArgsDict(name="metrics", container_port=_METRICS)],
-        resources=core.ResourceRequirementsArgsDict(requests={"cpu": "100m", "memory": "600Mi"}, limits={"memory": "600Mi"}),
-        startup_probe=core.ProbeArgsDict(http_get=health, period_seconds=5, timeout_seconds=5, failure_threshold=24),
-        liveness_probe=core.ProbeArgsDict(http_get=health, period_seconds=30, timeout_seconds=5, failure_threshold=5),
-        readiness_probe=core.ProbeArgsDict(http_get=health, period_seconds=10, timeout_seconds=5),
-        security_context=container_security(),
-        volume_mounts=[token_mount()],
-    )
-    return apps.DeploymentSpecArgsDict(
-        replicas=1,
-        selector=meta.LabelSelectorArgsDict(match_labels=selector(COMPONENT, NAME)),
-        strategy=apps.DeploymentStrategyArgsDict(type="Recreate"),
-        template=controller_pods(NAME, account, container),
-    )
+        "env": [{"name": "AWS_REGION", "value": cluster.region}],
+        "ports": [{"name": "metrics", "container_port": _METRICS}],
+        "resources": {"requests": {"cpu": "100m", "memory": "600Mi"}, "limits": {"memory": "600Mi"}},
+        "startup_probe": {"http_get": health, "period_seconds": 5, "timeout_seconds": 5, "failure_threshold": 24},
+        "liveness_probe": {"http_get": health, "period_seconds": 30, "timeout_seconds": 5, "failure_threshold": 5},
+        "readiness_probe": {"http_get": health, "period_seconds": 10, "timeout_seconds": 5},
+    }

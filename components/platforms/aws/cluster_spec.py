@@ -12,23 +12,37 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from components.nodes.pool import NodeLocation, Pool
-from components.platforms.aws import aws_api, offerings
+from components.platforms.aws import aws_api
 from components.platforms.aws.auto_mode import preferred
-from components.platforms.aws.controllers_spec import CONTROLLERS_NAMESPACE, EksControllers
 from components.platforms.aws.creation_spec import AwsZone, EksCreation, Region, SubnetId
 from components.platforms.aws.pool_spec import EksPool, node_groups
-from components.platforms.platform import Platform, Sections
+from components.platforms.platform import Cluster, Platform, Sections, no_controller
 from components.spec import FieldError, KeyPath, SpecError
 from components.storage.volume_spec import NodeDiskStoreSpec
 
 if TYPE_CHECKING:
     import pulumi
 
+    from components.gateway.exposure_spec import Access
 
-class EksCluster(EksControllers):
+Controller = Literal["install", "existing", "none"]
+
+CONTROLLERS_NAMESPACE = "cluster-controllers"
+
+
+class EksCluster(Cluster):
     """An EKS cluster. Without `create` it is an existing cluster, which is not changed."""
 
     provider: Literal["eks"]
+    auto_mode: bool | None = None
+    """True if EKS Auto Mode runs nodes, load balancers and block storage. Default: true for a created cluster. On an existing cluster,
+    true means that it has Auto Mode already; false is the default."""
+    autoscaler: Controller | None = None
+    """The autoscaler that adds nodes to node groups: `install` (the Cluster Autoscaler, by this stack), `existing` (it runs in the
+    cluster) or `none`. Default: install for a created cluster, none for an existing one."""
+    load_balancer_controller: Controller | None = None
+    """The AWS Load Balancer Controller: `install` (by this stack), `existing` (it runs in the cluster) or `none`. Default: install for a
+    created cluster whose gateway needs it, existing for an existing cluster."""
     name: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$")]
     """The name of the cluster."""
     region: Region
@@ -50,7 +64,6 @@ class EksCluster(EksControllers):
     fake_node_error: ClassVar[str | None] = "Simulated pools are not allowed on EKS. Use provider: eks or existing."
 
     def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
-        """Declare the AWS resources of `stack`."""
         del simulated_kubeconfig
         # Only here is pulumi_aws imported: it would cost a stack without AWS a second and 80 MiB.
         from components.platforms.aws import lazy_sdk
@@ -69,24 +82,60 @@ class EksCluster(EksControllers):
 
     @property
     def location(self) -> NodeLocation:
-        """The region, and the zones in the settings."""
         return NodeLocation(region=self.region, zones=self.zones)
 
     @property
     def is_created(self) -> bool:
-        """True with `create`."""
         return self.create is not None
 
     @property
     def assigns_pod_identities(self) -> bool:
-        """True with EKS Pod Identity."""
         return self.identity == "podIdentity"
 
     def resolved(self, pool: Pool, *, keeps_models: bool) -> Pool:
-        """Return `pool` with its choice between EKS Auto Mode and node groups."""
         if isinstance(pool, EksPool) and pool.nodes is None and self.has_auto_mode:
             return pool.model_copy(update={"nodes": preferred(pool, keeps_models=keeps_models)[0]})
         return pool
+
+    @property
+    def has_auto_mode(self) -> bool:
+        """True if EKS Auto Mode is enabled, defaults applied."""
+        return self.is_created if self.auto_mode is None else self.auto_mode
+
+    @property
+    def balances_in_auto_mode(self) -> bool:
+        """True if EKS Auto Mode creates the load balancers, not the AWS Load Balancer Controller."""
+        return self.has_auto_mode and self.load_balancer_controller in (None, "none")
+
+    @property
+    def autoscaler_choice(self) -> Controller:
+        """The autoscaler of node groups, defaults applied."""
+        return self.autoscaler or ("install" if self.is_created else "none")
+
+    @property
+    def autoscaler_remedies(self) -> tuple[str, ...]:
+        existing = () if self.is_created else ("autoscaler: existing (if one runs in the cluster)",)
+        return (*existing, "autoscaler: install")
+
+    def load_balancer_choice(self, access: Access) -> Controller:
+        """Return the AWS Load Balancer Controller for the gateway's `access`, defaults applied. EKS Auto Mode needs none."""
+        default = "existing" if not self.is_created else "none" if access.balancer is None or self.has_auto_mode else "install"
+        return self.load_balancer_controller or default
+
+    def installs_load_balancers(self, access: Access | None) -> bool:
+        """True if this stack installs the AWS Load Balancer Controller: as the user wrote, else for the gateway's load balancer."""
+        return access is not None and access.balancer is not None and self.load_balancer_choice(access) == "install"
+
+    def unserved(self, access: Access) -> str | None:
+        """Return the missing controller. EKS Auto Mode and an installed controller serve the load balancers of AWS only."""
+        choice = self.load_balancer_choice(access)
+        if access.controller is None or choice == "existing":
+            return None
+        if access.balancer is None:
+            return no_controller(access.controller, "you install it (docs/aws.md)")
+        if choice == "install" or self.has_auto_mode:
+            return None
+        return no_controller(access.controller, "cluster has loadBalancerController: install")
 
     def installs_autoscaler(self, sections: Sections) -> bool:
         """True if this stack installs the Cluster Autoscaler: as the user wrote, else for node groups that can grow."""
@@ -95,7 +144,7 @@ class EksCluster(EksControllers):
 
     def adds_nodes(self, pool: Pool) -> bool:
         """True in EKS Auto Mode, and for node groups with an autoscaler."""
-        return (isinstance(pool, EksPool) and pool.is_auto_mode) or super().adds_nodes(pool)
+        return (isinstance(pool, EksPool) and pool.is_auto_mode) or (pool.creates_nodes and self.autoscaler_choice != "none")
 
     def notes(self, sections: Sections) -> Iterator[str]:
         """Yield how to reach a private API server, why pools stay node groups, and which may be in zones without their instance types."""
@@ -113,32 +162,14 @@ class EksCluster(EksControllers):
                 reason = preferred(pool, keeps_models=name in keepers)[1]
                 yield f"nodePools.{name} is a managed node group, not part of EKS Auto Mode: {reason or 'nodes is nodeGroup'}."
             if isinstance(pool, EksPool) and pool.capacity_reservation is None:
-                yield from (
-                    f"nodePools.{name}: {doubt}" for doubt in offerings.doubts(pool.machines, self.region, pool.zones or self.zones)
-                )
+                scarce = aws_api.scarce_types(pool.machines, self.region, pool.zones or self.zones)
+                yield from (f"nodePools.{name}: {sentence}" for sentence in scarce)
 
     def errors(self, sections: Sections) -> Iterator[SpecError]:
-        """Check pools, stores and certificates on AWS."""
         from components.platforms.aws.checks import errors
 
         yield from super().errors(sections)
         yield from errors(self, sections)
-
-    @model_validator(mode="after")
-    def _check_network(self) -> Self:
-        errors = self._network_errors()
-        if errors:
-            raise FieldError(" ".join(errors), *self._path_of_first(self._outside_zones))
-        return self
-
-    @property
-    def _outside_zones(self) -> list[str]:
-        return [zone for zone in self.zones if aws_api.region_of_zone(zone) != self.region]
-
-    def _path_of_first(self, zones: list[str]) -> KeyPath:
-        if not zones:
-            return ()
-        return ("create", "zones", self.zones.index(zones[0])) if self.subnets is None else ("subnets", zones[0])
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -147,29 +178,33 @@ class EksCluster(EksControllers):
             return tuple(self.subnets)
         return tuple(self.create.zones or ()) if self.create is not None else ()
 
-    def _network_errors(self) -> list[str]:
-        errors = []
-        outside = self._outside_zones
+    @model_validator(mode="after")
+    def _check_network(self) -> Self:
+        outside = [zone for zone in self.zones if aws_api.region_of_zone(zone) != self.region]
+        errors = [*self._zone_errors(outside), *([] if self.create is None else self._creation_errors(self.create, outside))]
+        if errors:
+            path: KeyPath = ()
+            if outside:
+                path = ("subnets", outside[0]) if self.subnets is not None else ("create", "zones", self.zones.index(outside[0]))
+            raise FieldError(" ".join(errors), *path)
+        return self
+
+    def _zone_errors(self, outside: list[str]) -> Iterator[str]:
         if outside:
             subject = f"Zone {outside[0]} is" if len(outside) == 1 else f"Zones {', '.join(outside)} are"
-            errors.append(f"{subject} not in region {self.region}. Use zones of that region, for example {self.region}a, or change region.")
-        if self.create is None:
-            return errors
-        if (self.subnets is None) == (self.create.zones is None):
-            errors.append(
-                "A created cluster requires either create.zones, for its own VPC, or existing subnets (zone: id). Set one of them."
-            )
+            yield f"{subject} not in region {self.region}. Use zones of that region, for example {self.region}a, or change region."
+
+    def _creation_errors(self, create: EksCreation, outside: list[str]) -> Iterator[str]:
+        if (self.subnets is None) == (create.zones is None):
+            yield "A created cluster requires either create.zones, for its own VPC, or existing subnets (zone: id). Set one of them."
         local = [zone for zone in self.zones if zone not in outside and len(zone) > len(self.region) + 1]
         if local:
-            errors.append(
-                f"{', '.join(local)} is a local zone, which EKS does not support for the control plane. Use for example {self.region}a."
-            )
+            yield f"{', '.join(local)} is a local zone, which EKS does not support for the control plane. Use for example {self.region}a."
         if self.subnets is not None and len(self.subnets) < 2:
-            errors.append(f"subnets has one zone ({self.zones[0]}), but EKS requires two. Add a subnet in another zone.")
-        foreign = [arn for arn in self.create.admins if self.account is not None and f"::{self.account}:" not in arn]
+            yield f"subnets has one zone ({self.zones[0]}), but EKS requires two. Add a subnet in another zone."
+        foreign = [arn for arn in create.admins if self.account is not None and f"::{self.account}:" not in arn]
         if foreign:
-            errors.append(f"create.admins has {foreign[0]}, which is not in account {self.account}. Use principals of that account.")
-        return errors
+            yield f"create.admins has {foreign[0]}, which is not in account {self.account}. Use principals of that account."
 
 
 @dataclass(frozen=True, kw_only=True)

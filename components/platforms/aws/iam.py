@@ -6,8 +6,9 @@ access, no listing outside the directory, and nothing to other service accounts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pulumi
 from pulumi_aws import eks, iam
@@ -19,7 +20,6 @@ from components.platforms.aws.cluster_spec import EksClusterHandle
 Document = dict[str, Any]
 Statement = dict[str, Any]
 
-POD_IDENTITY = "pods.eks.amazonaws.com"
 ROLE_NAME = 64
 """Maximum length of the name of an IAM role."""
 
@@ -29,10 +29,27 @@ def document(*statements: Statement) -> Document:
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
+def partial_document(*statements: Statement) -> iam.PolicyDocumentArgsDict:
+    """Return a document in which a plan shows everything except the values that are not known yet, instead of nothing as in JSON."""
+    return cast("iam.PolicyDocumentArgsDict", document(*statements))
+
+
+def allow(
+    sid: str, action: str | Sequence[str], resource: pulumi.Input[str] | Sequence[str], equals: Mapping[str, Any] | None = None
+) -> Statement:
+    """Return a statement that allows `action` on `resource`, if the condition keys in `equals` have these values."""
+    condition = {} if equals is None else {"Condition": {"StringEquals": equals}}
+    return {"Sid": sid, "Effect": "Allow", "Action": action, "Resource": resource, **condition}
+
+
+def _trust_document(principal: Mapping[str, str], action: str | list[str], equals: Mapping[str, str] | None = None) -> Document:
+    condition = {} if equals is None else {"Condition": {"StringEquals": equals}}
+    return document({"Effect": "Allow", "Principal": principal, "Action": action, **condition})
+
+
 def service_trust(service: str, *, tags_session: bool = False) -> Document:
     """Return a trust policy for the AWS service `service`, for example ec2.amazonaws.com. EKS Auto Mode also tags its sessions."""
-    actions = ["sts:AssumeRole", "sts:TagSession"] if tags_session else "sts:AssumeRole"
-    return document({"Effect": "Allow", "Principal": {"Service": service}, "Action": actions})
+    return _trust_document({"Service": service}, ["sts:AssumeRole", "sts:TagSession"] if tags_session else "sts:AssumeRole")
 
 
 def pod_identity_trust(*, cluster: str, namespace: str, account: str) -> Document:
@@ -41,27 +58,14 @@ def pod_identity_trust(*, cluster: str, namespace: str, account: str) -> Documen
     The association already limits the role to them; the tags, which EKS sets, exclude every other association.
     """
     tags = {"eks-cluster-name": cluster, "kubernetes-namespace": namespace, "kubernetes-service-account": account}
-    return document(
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": POD_IDENTITY},
-            "Action": ["sts:AssumeRole", "sts:TagSession"],
-            "Condition": {"StringEquals": {f"aws:RequestTag/{key}": value for key, value in tags.items()}},
-        }
-    )
+    expected = {f"aws:RequestTag/{key}": value for key, value in tags.items()}
+    return _trust_document({"Service": "pods.eks.amazonaws.com"}, ["sts:AssumeRole", "sts:TagSession"], expected)
 
 
 def irsa_trust(*, provider_arn: str, issuer: str, namespace: str, account: str) -> Document:
     """Return a trust policy for pods of one service account with the cluster's OIDC provider. `issuer` has no https://."""
     expected = {f"{issuer}:aud": "sts.amazonaws.com", f"{issuer}:sub": f"system:serviceaccount:{namespace}:{account}"}
-    return document(
-        {
-            "Effect": "Allow",
-            "Principal": {"Federated": provider_arn},
-            "Action": "sts:AssumeRoleWithWebIdentity",
-            "Condition": {"StringEquals": expected},
-        }
-    )
+    return _trust_document({"Federated": provider_arn}, "sts:AssumeRoleWithWebIdentity", expected)
 
 
 def objects_read(*, bucket: str, prefix: str) -> Document:
@@ -69,20 +73,16 @@ def objects_read(*, bucket: str, prefix: str) -> Document:
     arn = f"arn:aws:s3:::{bucket}"
     # The names of the objects are not known: the star matches them and stays below the prefix.
     objects = f"{arn}/{prefix}/*" if prefix else f"{arn}/*"
-    listing: Statement = {"Sid": "List", "Effect": "Allow", "Action": "s3:ListBucket", "Resource": arn}
+    listing = allow("List", "s3:ListBucket", arn)
     if prefix:
         listing["Condition"] = {"StringLike": {"s3:prefix": [f"{prefix}/", f"{prefix}/*"]}}
-    return document({"Sid": "Read", "Effect": "Allow", "Action": "s3:GetObject", "Resource": objects}, listing)
+    return document(allow("Read", "s3:GetObject", objects), listing)
 
 
-def key_use(*, key_arn: pulumi.Input[str], region: str) -> iam.PolicyDocumentArgs:
-    """Return permission to decrypt with one KMS key, only for reads through S3 in `region`.
-
-    Typed arguments instead of JSON: if the same update creates the key, only its ARN is unknown and the rest can be reviewed.
-    """
+def key_use(*, key_arn: pulumi.Input[str], region: str) -> iam.PolicyDocumentArgsDict:
+    """Return permission to decrypt with one KMS key, only for reads through S3 in `region`."""
     through = {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}
-    statement = iam.PolicyStatementArgs(effect=iam.PolicyStatementEffect.ALLOW, action="kms:Decrypt", resource=key_arn, condition=through)
-    return iam.PolicyDocumentArgs(version=iam.PolicyDocumentVersion.POLICY_DOCUMENT_VERSION_2012_10_17, statement=[statement])
+    return partial_document({"Effect": "Allow", "Action": "kms:Decrypt", "Resource": key_arn, "Condition": through})
 
 
 def tls_only(bucket: str) -> Document:
@@ -90,17 +90,70 @@ def tls_only(bucket: str) -> Document:
 
     A Deny statement must cover all principals, actions and objects; anything that it omits would be allowed.
     """
-    arn = f"arn:aws:s3:::{bucket}"
-    return document(
-        {
-            "Sid": "RefuseClearText",
-            "Effect": "Deny",
-            "Principal": "*",
-            "Action": "s3:*",
-            "Resource": [arn, f"{arn}/*"],
-            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-        }
+    arn, without_tls = f"arn:aws:s3:::{bucket}", {"Bool": {"aws:SecureTransport": "false"}}
+    deny = {"Sid": "RefuseClearText", "Effect": "Deny", "Principal": "*", "Action": "s3:*"}
+    return document({**deny, "Resource": [arn, f"{arn}/*"], "Condition": without_tls})
+
+
+def access_point_only(system_arn: pulumi.Input[str], point_arn: pulumi.Input[str]) -> Document:
+    """Return a file system policy that allows mounts only through the access point over TLS. Without one, EFS admits root from any mount target."""
+    condition = {
+        "Bool": {"elasticfilesystem:AccessedViaMountTarget": "true", "aws:SecureTransport": "true"},
+        "StringEquals": {"elasticfilesystem:AccessPointArn": point_arn},
+    }
+    # Mounts have no AWS identity to name: the conditions decide.
+    allowed = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"]}
+    return document({**allowed, "Resource": system_arn, "Condition": condition})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodRole:
+    """An AWS role for the pods of one service account, which needs `annotations`. Its pods start after `ready`."""
+
+    name: pulumi.Output[str]
+    arn: pulumi.Output[str]
+    annotations: dict[str, pulumi.Input[str]]
+    ready: pulumi.Resource
+
+
+def pod_role(
+    name: str,
+    policies: Mapping[str, pulumi.Input[str | iam.PolicyDocumentArgsDict]],
+    *,
+    home: EksClusterHandle,
+    method: Literal["podIdentity", "irsa"],
+    namespace: str,
+    parent: pulumi.Resource,
+) -> PodRole:
+    """Create the role of the service account `name` in `namespace` with the policies, by the cluster's `method`."""
+    trust = pulumi.Output.json_dumps(_trust(home, method, namespace, name))
+    role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=trust, opts=pulumi.ResourceOptions(parent=parent))
+    rights: list[pulumi.Resource] = []
+    for policy_name, policy in policies.items():
+        # Sequential, so that waiting for the last one waits for all.
+        after = pulumi.ResourceOptions(parent=parent, depends_on=list(rights))
+        rights.append(iam.RolePolicy(policy_name, role=role.name, policy=policy, opts=after))
+    if method == "irsa":
+        return PodRole(name=role.name, arn=role.arn, annotations={"eks.amazonaws.com/role-arn": role.arn}, ready=rights[-1])
+    association = eks.PodIdentityAssociation(
+        name,
+        cluster_name=home.name,
+        namespace=namespace,
+        service_account=name,
+        role_arn=role.arn,
+        # Pods get their credentials at admission, so the role needs its permissions before any pod starts.
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=rights),
     )
+    return PodRole(name=role.name, arn=role.arn, annotations={}, ready=association)
+
+
+def _trust(home: EksClusterHandle, method: Literal["podIdentity", "irsa"], namespace: str, account: str) -> pulumi.Output[Document]:
+    """Return the trust policy for pods of one service account."""
+    if method == "podIdentity":
+        cluster = pulumi.Output.from_input(home.name)
+        return cluster.apply(lambda name: pod_identity_trust(cluster=name, namespace=namespace, account=account))
+    provider = pulumi.Output.all(home.oidc_provider_arn, home.oidc_issuer)
+    return provider.apply(lambda oidc: irsa_trust(provider_arn=oidc[0], issuer=oidc[1], namespace=namespace, account=account))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,50 +172,22 @@ class StoreReader(pulumi.ComponentResource):
 
     def __init__(
         self,
-        name: str,
+        service_account: str,
         *,
         home: EksClusterHandle,
         method: Literal["podIdentity", "irsa"],
         namespace: str,
-        service_account: str,
         scope: ReadScope,
-        opts: pulumi.ResourceOptions | None = None,
+        opts: pulumi.ResourceOptions,
     ) -> None:
         intent = {"serviceAccount": service_account, "bucket": scope.bucket_name, "prefix": scope.prefix, "method": method}
-        super().__init__("inferplan:identity:StoreReader", name, {"spec": intent}, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        trust = trust_of(home, method, namespace, service_account)
-        role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
-        objects = pulumi.Output.from_input(scope.bucket).apply(lambda bucket: objects_read(bucket=bucket, prefix=scope.prefix))
-        rights: list[pulumi.Resource] = [
-            iam.RolePolicy(f"{name}-objects", role=role.name, policy=pulumi.Output.json_dumps(objects), opts=child)
-        ]
+        super().__init__("inferplan:identity:StoreReader", service_account, {"spec": intent}, opts)
+        objects = pulumi.Output.from_input(scope.bucket).apply(lambda name: objects_read(bucket=name, prefix=scope.prefix))
+        policies: dict[str, pulumi.Input[str | iam.PolicyDocumentArgsDict]] = {
+            f"{service_account}-objects": pulumi.Output.json_dumps(objects)
+        }
         if scope.key_arn is not None:
-            use = key_use(key_arn=scope.key_arn, region=scope.region)
-            # Sequential, so that waiting for the last one waits for both.
-            second = pulumi.ResourceOptions(parent=self, depends_on=list(rights))
-            rights.append(iam.RolePolicy(f"{name}-key", role=role.name, policy=use, opts=second))
-        # Pods get their credentials at admission, so the role needs its permissions before any pod starts.
-        after = pulumi.ResourceOptions(parent=self, depends_on=rights)
-        if method == "irsa":
-            annotations: dict[str, pulumi.Input[str]] = {"eks.amazonaws.com/role-arn": role.arn}
-            ready: pulumi.Resource = rights[-1]
-        else:
-            annotations = {}
-            ready = eks.PodIdentityAssociation(
-                name, cluster_name=home.name, namespace=namespace, service_account=service_account, role_arn=role.arn, opts=after
-            )
-        self.identity: WorkloadIdentity = WorkloadIdentity(service_account=service_account, annotations=annotations, ready=ready)
+            policies[f"{service_account}-key"] = key_use(key_arn=scope.key_arn, region=scope.region)
+        role = pod_role(service_account, policies, home=home, method=method, namespace=namespace, parent=self)
+        self.identity: WorkloadIdentity = WorkloadIdentity(service_account=service_account, annotations=role.annotations, ready=role.ready)
         self.register_outputs({"role": role.arn})
-
-
-def trust_of(
-    home: EksClusterHandle, method: Literal["podIdentity", "irsa"], namespace: str, account: str
-) -> pulumi.Output[dict[str, object]]:
-    """Return the trust policy for pods of one service account, by the cluster's `method`."""
-    if method == "podIdentity":
-        name = pulumi.Output.from_input(home.name)
-        return name.apply(lambda cluster: pod_identity_trust(cluster=cluster, namespace=namespace, account=account))
-    return pulumi.Output.all(home.oidc_provider_arn, home.oidc_issuer).apply(
-        lambda oidc: irsa_trust(provider_arn=oidc[0], issuer=oidc[1], namespace=namespace, account=account)
-    )

@@ -7,12 +7,10 @@ Shield, Global Accelerator, IPAM and the search for certificates, which this sta
 
 from __future__ import annotations
 
-from typing import Any
-
 import pulumi
 from pulumi_aws import iam
 
-from components.platforms.aws.iam import Document, document
+from components.platforms.aws.iam import Document, allow, document, partial_document
 
 _TAG = "elbv2.k8s.aws/cluster"
 _EC2 = (
@@ -29,6 +27,7 @@ _CHANGES = (
     "SetSecurityGroups", "SetSubnets", "DeleteLoadBalancer", "ModifyTargetGroup", "ModifyTargetGroupAttributes", "DeleteTargetGroup",
     "RegisterTargets", "DeregisterTargets", "AddTags", "RemoveTags",
 )  # fmt: skip
+_CREATIONS = ["CreateTargetGroup", "CreateLoadBalancer", "CreateListener", "CreateRule"]
 _IN_VPC = ("ec2:CreateSecurityGroup", "ec2:GetSecurityGroupsForVpc")
 _ELB_KINDS = (
     "targetgroup/*/*",
@@ -39,48 +38,34 @@ _ELB_KINDS = (
 def controller_policy(region: str, cluster: str, vpc_name: str | None) -> Document:
     """Return the policy for the load balancers of `cluster` in `region`. `vpc_name` is the name of a created VPC, None for an existing one."""
     vpc = f"arn:aws:ec2:{region}:*:vpc/*"
-    in_vpc = [] if vpc_name is None else [_allow("CreateInVpc", list(_IN_VPC), vpc, {"aws:ResourceTag/Name": vpc_name})]
+    in_vpc = [] if vpc_name is None else [allow("CreateInVpc", list(_IN_VPC), vpc, {"aws:ResourceTag/Name": vpc_name})]
     ours, requested = {f"aws:ResourceTag/{_TAG}": cluster}, {f"aws:RequestTag/{_TAG}": cluster}
     groups = f"arn:aws:ec2:{region}:*:security-group/*"
     balancers = [f"arn:aws:elasticloadbalancing:{region}:*:{kind if kind.endswith('*') else f'{kind}/*'}" for kind in _ELB_KINDS]
     rules = ["ec2:AuthorizeSecurityGroupIngress", "ec2:RevokeSecurityGroupIngress"]
     return document(
         # AWS cannot limit these actions to a resource.
-        _allow("Describe", [*(f"ec2:Describe{each}" for each in _EC2), *(f"elasticloadbalancing:Describe{each}" for each in _ELB)], "*"),
-        _allow(
+        allow("Describe", [*(f"ec2:Describe{each}" for each in _EC2), *(f"elasticloadbalancing:Describe{each}" for each in _ELB)], "*"),
+        allow(
             "CreateServiceLinkedRole",
             ["iam:CreateServiceLinkedRole"],
             "arn:aws:iam::*:role/aws-service-role/elasticloadbalancing.amazonaws.com/AWSServiceRoleForElasticLoadBalancing",
             {"iam:AWSServiceName": "elasticloadbalancing.amazonaws.com"},
         ),
         # EKS tags the security group of the nodes, to which the controller adds the rules for its load balancers.
-        _allow("OpenNodes", rules, groups, {f"aws:ResourceTag/kubernetes.io/cluster/{cluster}": "owned"}),
-        _allow("CreateSecurityGroup", ["ec2:CreateSecurityGroup"], groups, requested),
-        _allow("TagSecurityGroup", ["ec2:CreateTags"], groups, {"ec2:CreateAction": "CreateSecurityGroup", **requested}),
-        _allow("ChangeSecurityGroup", [*rules, "ec2:DeleteSecurityGroup", "ec2:CreateTags", "ec2:DeleteTags"], groups, ours),
-        _allow(
-            "CreateBalancer",
-            [f"elasticloadbalancing:Create{each}" for each in ("LoadBalancer", "TargetGroup")],
-            balancers,
-            requested,
+        allow("OpenNodes", rules, groups, {f"aws:ResourceTag/kubernetes.io/cluster/{cluster}": "owned"}),
+        allow("CreateSecurityGroup", ["ec2:CreateSecurityGroup"], groups, requested),
+        allow("TagSecurityGroup", ["ec2:CreateTags"], groups, {"ec2:CreateAction": "CreateSecurityGroup", **requested}),
+        allow("ChangeSecurityGroup", [*rules, "ec2:DeleteSecurityGroup", "ec2:CreateTags", "ec2:DeleteTags"], groups, ours),
+        allow(
+            "CreateBalancer", ["elasticloadbalancing:CreateLoadBalancer", "elasticloadbalancing:CreateTargetGroup"], balancers, requested
         ),
-        _allow(
-            "TagBalancer",
-            ["elasticloadbalancing:AddTags"],
-            balancers,
-            {"elasticloadbalancing:CreateAction": ["CreateTargetGroup", "CreateLoadBalancer", "CreateListener", "CreateRule"], **requested},
-        ),
-        _allow("ChangeBalancer", [f"elasticloadbalancing:{each}" for each in _CHANGES], balancers, ours),
+        allow("TagBalancer", ["elasticloadbalancing:AddTags"], balancers, {"elasticloadbalancing:CreateAction": _CREATIONS, **requested}),
+        allow("ChangeBalancer", [f"elasticloadbalancing:{each}" for each in _CHANGES], balancers, ours),
         *in_vpc,
     )
 
 
-def vpc_policy(vpc_arn: pulumi.Input[str]) -> iam.PolicyDocumentArgs:
-    """Return the permission to create security groups in one VPC. Typed, so that a plan shows everything except the ARN."""
-    statements = [iam.PolicyStatementArgs(effect=iam.PolicyStatementEffect.ALLOW, action=action, resource=vpc_arn) for action in _IN_VPC]
-    return iam.PolicyDocumentArgs(version=iam.PolicyDocumentVersion.POLICY_DOCUMENT_VERSION_2012_10_17, statement=statements)
-
-
-def _allow(sid: str, actions: list[str], resource: Any, equals: dict[str, Any] | None = None) -> dict[str, Any]:
-    condition = {} if equals is None else {"Condition": {"StringEquals": equals}}
-    return {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resource, **condition}
+def vpc_policy(vpc_arn: pulumi.Input[str]) -> iam.PolicyDocumentArgsDict:
+    """Return the permission to create security groups in one VPC."""
+    return partial_document(*({"Effect": "Allow", "Action": action, "Resource": vpc_arn} for action in _IN_VPC))

@@ -26,13 +26,7 @@ class EksNetwork(pulumi.ComponentResource):
     """
 
     def __init__(
-        self,
-        name: str,
-        spec: EksCreation,
-        *,
-        zones: tuple[str, ...],
-        region: str,
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, spec: EksCreation, *, zones: tuple[str, ...], region: str, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("inferplan:cluster:EksNetwork", name, {"spec": {"cidr": spec.cidr, "zones": list(zones), "nat": spec.nat}}, opts)
         child = pulumi.ResourceOptions(parent=self)
@@ -40,27 +34,23 @@ class EksNetwork(pulumi.ComponentResource):
         # The default security group without rules: a resource without a security group reaches nothing.
         ec2.DefaultSecurityGroup(f"{name}-closed", vpc_id=vpc.id, opts=child)
         internet = ec2.InternetGateway(name, vpc_id=vpc.id, tags={"Name": name}, opts=child)
-        public, public_routes = _public_subnets(name, spec, zones, vpc, internet, child)
+        private_blocks, public_blocks = blocks(spec.cidr, len(zones))
+        public_table = _default_route(f"{name}-public", vpc, {"gateway_id": internet.id}, child)
+        public = _subnets(f"{name}-public", zones, public_blocks, vpc, child, role="elb")
+        public_routes = _associations(f"{name}-public", public, dict.fromkeys(zones, public_table), child)
         # No argument of a NAT gateway refers to its route to the internet. Without the route it fails to start; and if a destroy deleted
         # the route first, nodes could not reach AWS while the controller on them still has to delete a load balancer.
         after_routes = pulumi.ResourceOptions(parent=self, depends_on=public_routes)
-        nats = _nat_gateways(name, zones if spec.nat == "perZone" else zones[:1], public, after_routes)
-        private = _private_subnets(name, spec, zones, vpc, child)
-        tables = {
-            zone: ec2.RouteTable(
-                f"{name}-{zone}",
-                vpc_id=vpc.id,
-                routes=[ec2.RouteTableRouteArgs(cidr_block="0.0.0.0/0", nat_gateway_id=nat.id)],
-                tags={"Name": f"{name}-{zone}"},
-                opts=child,
+        private = _subnets(f"{name}-private", zones, private_blocks, vpc, child, role="internal-elb")
+        tables = {}
+        for zone in zones if spec.nat == "perZone" else zones[:1]:
+            full = f"{name}-{zone}"
+            address = ec2.Eip(full, domain="vpc", tags={"Name": f"{name}-nat-{zone}"}, opts=after_routes)
+            nat = ec2.NatGateway(
+                full, allocation_id=address.allocation_id, subnet_id=public[zone].id, tags={"Name": full}, opts=after_routes
             )
-            for zone, nat in nats.items()
-        }
-        table_of = {zone: tables.get(zone, tables[zones[0]]) for zone in zones}
-        associations = [
-            ec2.RouteTableAssociation(f"{name}-{zone}", subnet_id=private[zone].id, route_table_id=table_of[zone].id, opts=child)
-            for zone in zones
-        ]
+            tables[zone] = _default_route(full, vpc, {"nat_gateway_id": nat.id}, child)
+        associations = _associations(name, private, {zone: tables.get(zone, tables[zones[0]]) for zone in zones}, child)
         # Weights are terabytes from S3; a NAT gateway would bill every gigabyte.
         endpoint = ec2.VpcEndpoint(
             f"{name}-s3",
@@ -84,58 +74,33 @@ def blocks(cidr: str, zones: int) -> tuple[list[str], list[str]]:
     return [str(each) for each in eighths[:zones]], [str(each) for each in list(eighths[-1].subnets(prefixlen_diff=3))[:zones]]
 
 
-def _public_subnets(
-    name: str, spec: EksCreation, zones: tuple[str, ...], vpc: ec2.Vpc, internet: ec2.InternetGateway, child: pulumi.ResourceOptions
-) -> tuple[dict[str, ec2.Subnet], list[pulumi.Resource]]:
-    """Create the public subnets; return them by zone, and their route table associations."""
-    table = ec2.RouteTable(
-        f"{name}-public",
-        vpc_id=vpc.id,
-        routes=[ec2.RouteTableRouteArgs(cidr_block="0.0.0.0/0", gateway_id=internet.id)],
-        tags={"Name": f"{name}-public"},
-        opts=child,
-    )
-    subnets: dict[str, ec2.Subnet] = {}
-    routes: list[pulumi.Resource] = []
-    for zone, block in zip(zones, blocks(spec.cidr, len(zones))[1], strict=True):
-        tags = {"Name": f"{name}-public-{zone}", "kubernetes.io/role/elb": "1"}
-        subnets[zone] = ec2.Subnet(
-            f"{name}-public-{zone}",
-            vpc_id=vpc.id,
-            availability_zone=zone,
-            cidr_block=block,
-            map_public_ip_on_launch=False,
-            tags=tags,
-            opts=child,
-        )
-        routes.append(ec2.RouteTableAssociation(f"{name}-public-{zone}", subnet_id=subnets[zone].id, route_table_id=table.id, opts=child))
-    return subnets, routes
-
-
-def _nat_gateways(
-    name: str, zones: tuple[str, ...], public: Mapping[str, ec2.Subnet], child: pulumi.ResourceOptions
-) -> dict[str, ec2.NatGateway]:
-    gateways = {}
-    for zone in zones:
-        address = ec2.Eip(f"{name}-{zone}", domain="vpc", tags={"Name": f"{name}-nat-{zone}"}, opts=child)
-        gateways[zone] = ec2.NatGateway(
-            f"{name}-{zone}", allocation_id=address.allocation_id, subnet_id=public[zone].id, tags={"Name": f"{name}-{zone}"}, opts=child
-        )
-    return gateways
-
-
-def _private_subnets(
-    name: str, spec: EksCreation, zones: tuple[str, ...], vpc: ec2.Vpc, child: pulumi.ResourceOptions
+def _subnets(
+    name: str, zones: tuple[str, ...], cidrs: list[str], vpc: ec2.Vpc, opts: pulumi.ResourceOptions, *, role: str
 ) -> dict[str, ec2.Subnet]:
+    """Create a subnet in each zone for load balancers of the `role`, `elb` or `internal-elb`; return them by zone."""
     return {
         zone: ec2.Subnet(
-            f"{name}-private-{zone}",
+            f"{name}-{zone}",
             vpc_id=vpc.id,
             availability_zone=zone,
-            cidr_block=block,
+            cidr_block=cidr,
             map_public_ip_on_launch=False,
-            tags={"Name": f"{name}-private-{zone}", "kubernetes.io/role/internal-elb": "1"},
-            opts=child,
+            tags={"Name": f"{name}-{zone}", f"kubernetes.io/role/{role}": "1"},
+            opts=opts,
         )
-        for zone, block in zip(zones, blocks(spec.cidr, len(zones))[0], strict=True)
+        for zone, cidr in zip(zones, cidrs, strict=True)
     }
+
+
+def _default_route(name: str, vpc: ec2.Vpc, target: ec2.RouteTableRouteArgsDict, opts: pulumi.ResourceOptions) -> ec2.RouteTable:
+    """Create a route table that sends all traffic out of the VPC to `target`."""
+    return ec2.RouteTable(name, vpc_id=vpc.id, routes=[{"cidr_block": "0.0.0.0/0", **target}], tags={"Name": name}, opts=opts)
+
+
+def _associations(
+    name: str, subnets: Mapping[str, ec2.Subnet], tables: Mapping[str, ec2.RouteTable], opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    return [
+        ec2.RouteTableAssociation(f"{name}-{zone}", subnet_id=subnet.id, route_table_id=tables[zone].id, opts=opts)
+        for zone, subnet in subnets.items()
+    ]

@@ -6,7 +6,7 @@ driver and no device plugin.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from pulumi_aws import ec2, eks, iam
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from components.handles import NodeTarget
-    from components.nodes.accelerators import Taint
     from components.platforms.aws.cluster_spec import EksClusterHandle
     from components.platforms.aws.pool_spec import EksPool
 
@@ -88,27 +87,31 @@ class EksNodePool(pulumi.ComponentResource):
         super().__init__("inferplan:nodes:EksNodePool", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
         self.target: NodeTarget = spec.target(name)
-        together = ec2.PlacementGroup(f"{name}-together", strategy="cluster", opts=child) if spec.placement_group else None
-        efa = _efa_group(name, home, child) if spec.efa else None
-        shape = _launch_template(name, spec, home=home, identity=identity, together=together, efa=efa, images=images)
+        efa = [_efa_group(name, home, child).id] if spec.efa else []
+        image = None
         if spec.ami_id is not None:
-            shape.image_id = pulumi.Output.from_input(_image(name, spec.ami_id, pulumi.InvokeOptions(parent=self)))
-        shape.user_data = template.user_data(spec, self.target, home, directories)
-        launch = ec2.LaunchTemplate(name, args=shape, opts=child)
+            image = pulumi.Output.from_input(_image(name, spec.ami_id, pulumi.InvokeOptions(parent=self)))
+        launch = template.launch_template(
+            name,
+            spec,
+            home=home,
+            groups=[home.security_group, identity.group, *efa],
+            image=image,
+            images=images,
+            directories=directories,
+            opts=child,
+        )
         repair = True if created and spec.auto_repair is None else spec.auto_repair
-        self.groups: tuple[pulumi.Resource, ...] = tuple(
-            eks.NodeGroup(
-                group_name(name, capacity),
-                args=_node_group(spec, capacity, target=self.target, home=home, identity=identity, launch=launch, repair=repair),
-                opts=pulumi.ResourceOptions(
-                    parent=self,
-                    # Nodes join only with the CNI, the routes and their rights in place, and none of their arguments says so.
-                    depends_on=[*home.before_nodes, *identity.ready],
-                    # The cluster autoscaler sets it; an update must not end nodes that serve.
-                    ignore_changes=["scalingConfig.desiredSize"],
-                ),
-            )
-            for capacity in spec.capacity_types
+        options = pulumi.ResourceOptions(
+            parent=self,
+            # Nodes join only with the CNI, the routes and their rights in place, and none of their arguments says so.
+            depends_on=[*home.before_nodes, *identity.ready],
+            # The cluster autoscaler sets it; an update must not end nodes that serve.
+            ignore_changes=["scalingConfig.desiredSize"],
+        )
+        self.ready: tuple[pulumi.Resource, ...] = tuple(
+            _node_group(name, spec, each, home=home, identity=identity, launch=launch, repair=repair, opts=options)
+            for each in spec.capacity_types
         )
         self.register_outputs({"nodes": self.target.nodes, "accelerators": self.target.nodes * self.target.capacity.accelerators})
 
@@ -116,33 +119,6 @@ class EksNodePool(pulumi.ComponentResource):
 def group_name(pool: str, capacity: str) -> str:
     """Return the name of the node group of `pool` with this capacity type, to which Pulumi adds a random suffix."""
     return autonamed(f"{pool}-{capacity.lower().replace('_', '-')}", _GROUP_NAME)
-
-
-def _launch_template(
-    name: str,
-    spec: EksPool,
-    *,
-    home: EksClusterHandle,
-    identity: NodeIdentity,
-    together: ec2.PlacementGroup | None,
-    efa: ec2.SecurityGroup | None,
-    images: int,
-) -> ec2.LaunchTemplateArgs:
-    groups: list[pulumi.Input[str]] = [home.security_group, identity.group, *([] if efa is None else [efa.id])]
-    return ec2.LaunchTemplateArgs(
-        # A capacity block's template carries the type itself (EKS user guide, capacity-blocks-mng); elsewhere the group lists several.
-        instance_type=spec.machines[0] if spec.is_block else None,
-        instance_market_options=template.market(spec),
-        capacity_reservation_specification=template.reservation(spec),
-        block_device_mappings=template.block_devices(spec, images),
-        metadata_options=template.metadata_options(),
-        # EC2 takes security groups either from the interfaces or from the template, never from both.
-        network_interfaces=template.network_interfaces(spec, groups) if spec.efa else None,
-        vpc_security_group_ids=None if spec.efa else groups,
-        placement=None if together is None else ec2.LaunchTemplatePlacementArgs(group_name=together.name),
-        tag_specifications=template.tag_specifications(name, home),
-        update_default_version=True,
-    )
 
 
 async def _image(pool: str, ami: str, look: pulumi.InvokeOptions) -> str:
@@ -154,17 +130,25 @@ async def _image(pool: str, ami: str, look: pulumi.InvokeOptions) -> str:
 
 
 def _node_group(
+    name: str,
     spec: EksPool,
     capacity: str,
     *,
-    target: NodeTarget,
     home: EksClusterHandle,
     identity: NodeIdentity,
     launch: ec2.LaunchTemplate,
     repair: bool | None,
-) -> eks.NodeGroupArgs:
+    opts: pulumi.ResourceOptions,
+) -> eks.NodeGroup:
+    target = spec.target(name)
     least, first_day = (spec.size.min, spec.size.initial) if capacity == spec.capacity_types[-1] else (0, 0)
-    return eks.NodeGroupArgs(
+    taints: list[eks.NodeGroupTaintArgsDict] = [
+        {"key": taint.key, "value": taint.value, "effect": _EFFECTS[taint.effect]} for taint in target.taints
+    ]
+    # Without the field EKS does not repair; an existing group keeps what its owner set.
+    repairs: dict[str, Any] = {} if repair is None else {"node_repair_config": {"enabled": repair}}
+    return eks.NodeGroup(
+        group_name(name, capacity),
         cluster_name=home.name,
         node_role_arn=identity.arn,
         subnet_ids=_subnets(spec, home),
@@ -175,15 +159,15 @@ def _node_group(
         capacity_type=capacity,
         instance_types=None if spec.is_block else list(spec.machines),
         labels={**spec.node_labels, **target.node_selector},
-        taints=[_taint(taint) for taint in target.taints] or None,
+        taints=taints or None,
         release_version=spec.release_version,
-        # Without the field EKS does not repair; an existing group keeps what its owner set.
-        node_repair_config=None if repair is None else eks.NodeGroupNodeRepairConfigArgs(enabled=repair),
-        scaling_config=eks.NodeGroupScalingConfigArgs(min_size=least, max_size=spec.size.max, desired_size=first_day),
-        update_config=eks.NodeGroupUpdateConfigArgs(max_unavailable=spec.update.max_unavailable, update_strategy=spec.update_strategy),
+        scaling_config={"min_size": least, "max_size": spec.size.max, "desired_size": first_day},
+        update_config={"max_unavailable": spec.update.max_unavailable, "update_strategy": spec.update_strategy},
         force_update_version=spec.update.force,
-        launch_template=eks.NodeGroupLaunchTemplateArgs(id=launch.id, version=launch.latest_version.apply(str)),
+        launch_template={"id": launch.id, "version": launch.latest_version.apply(str)},
         tags=_from_zero(spec, target),
+        opts=opts,
+        **repairs,
     )
 
 
@@ -202,24 +186,19 @@ def _from_zero(spec: EksPool, target: NodeTarget) -> dict[str, str]:
 
 
 def _subnets(spec: EksPool, home: EksClusterHandle) -> pulumi.Input[list[str]] | list[pulumi.Input[str]]:
-    zones = [spec.capacity_reservation.zone] if spec.capacity_reservation else spec.zones
-    if zones is None:
+    if spec.only_zones is None:
         return list(home.subnets.values()) or home.own_subnets
-    return [home.subnets[zone] for zone in zones]
-
-
-def _taint(taint: Taint) -> eks.NodeGroupTaintArgs:
-    return eks.NodeGroupTaintArgs(key=taint.key, value=taint.value, effect=_EFFECTS[taint.effect])
+    return [home.subnets[zone] for zone in spec.only_zones]
 
 
 def _efa_group(name: str, home: EksClusterHandle, child: pulumi.ResourceOptions) -> ec2.SecurityGroup:
     """Create a group that admits all traffic among the pool's nodes: EFA requires rules that refer to the group itself (EC2 user guide, EFA, read 2026-11)."""
-    within = {"protocol": "-1", "from_port": 0, "to_port": 0, "self": True}
+    within: ec2.SecurityGroupIngressArgsDict = {"description": "EFA", "protocol": "-1", "from_port": 0, "to_port": 0, "self": True}
     return ec2.SecurityGroup(
         f"{name}-efa",
         description=f"EFA traffic among the nodes of pool {name}",
         vpc_id=home.vpc,
-        ingress=[ec2.SecurityGroupIngressArgs(description="EFA", **within)],
-        egress=[ec2.SecurityGroupEgressArgs(description="EFA", **within)],
+        ingress=[within],
+        egress=[{**within}],
         opts=child,
     )

@@ -46,9 +46,8 @@ def declare_nodes(
     provider: pulumi.ProviderResource,
 ) -> Nodes:
     """Declare the nodes of `pools`. `access` are the access entries without which nothing inside the cluster can be declared."""
-    targets: dict[str, NodeTarget] = {}
+    created: dict[str, EksNodePool | AutoNodePool] = {}
     groups: list[pulumi.Output[str]] = []
-    nodes: dict[str, tuple[pulumi.Resource, ...]] = {}
     settings: tuple[pulumi.Resource, ...] = ()
     options = pulumi.ResourceOptions(provider=provider)
     grouped = {name: pool for name, pool in pools.items() if not pool.is_auto_mode}
@@ -58,7 +57,7 @@ def declare_nodes(
         identity = NodeIdentity("nodes", home=home, policies=policies, opts=options)
         groups.append(identity.group)
         for name, pool in grouped.items():
-            node_pool = EksNodePool(
+            created[name] = EksNodePool(
                 name,
                 pool,
                 home=home,
@@ -68,31 +67,30 @@ def declare_nodes(
                 directories=_directories(name, sections),
                 opts=options,
             )
-            targets[name] = node_pool.target
-            nodes[name] = node_pool.groups
     automatic = {name: pool for name, pool in pools.items() if pool.is_auto_mode}
     if automatic:
         identity = NodeIdentity("auto-nodes", home=home, policies=AUTO_MODE_POLICIES, opts=options)
         groups.append(identity.group)
         entry = auto_mode_nodes("auto-nodes", home.name, identity.arn, opts=pulumi.ResourceOptions(parent=identity))
-        # A provider of its own: the stack's waits for the nodes, so that a destroy removes them after everything that runs on them.
+        # A separate provider: the stack's waits for the nodes, so that a destroy removes them after everything that runs on them.
         inside = kubernetes.Provider(
             "auto-mode",
             enable_server_side_apply=True,
             kubeconfig=kubeconfig(home),
-            opts=pulumi.ResourceOptions(depends_on=[*access, *entry, *home.before_nodes]),
+            opts=pulumi.ResourceOptions(depends_on=[*access, entry, *home.before_nodes]),
         )
         both = pulumi.ResourceOptions(provider=inside)
         for name, pool in automatic.items():
-            auto_pool = AutoNodePool(name, pool, home=home, identity=identity, images=_images(name, sections), opts=both)
-            targets[name] = auto_pool.target
-            nodes[name] = auto_pool.ready
+            created[name] = AutoNodePool(name, pool, home=home, identity=identity, images=_images(name, sections), opts=both)
         if cluster.create is not None:
             settings = AutoModeSettings("auto-mode-settings", cluster, sections, node_groups=bool(grouped), opts=both).ready
-    ordered = {name: targets[name] for name in pools}
-    plain = [each for name, pool in pools.items() if pool.accelerator is None and not targets[name].taints for each in nodes[name]]
-    ready = (*(each for name in pools for each in nodes[name]), *settings)
-    return Nodes(targets=ordered, groups=tuple(groups), ready=ready, plain=tuple(plain))
+    plain = [name for name, pool in pools.items() if pool.accelerator is None and not created[name].target.taints]
+    return Nodes(
+        targets={name: created[name].target for name in pools},
+        groups=tuple(groups),
+        ready=(*(each for name in pools for each in created[name].ready), *settings),
+        plain=tuple(each for name in plain for each in created[name].ready),
+    )
 
 
 class AutoModeSettings(pulumi.ComponentResource):
@@ -100,20 +98,22 @@ class AutoModeSettings(pulumi.ComponentResource):
 
     def __init__(self, name: str, cluster: EksCluster, sections: Sections, *, node_groups: bool, opts: pulumi.ResourceOptions) -> None:
         access = None if sections.gateway is None else sections.gateway.access
-        serves = cluster.balances_in_auto_mode and isinstance(access, IngressAccess) and access.alb is not None
-        ingress_class = access.ingress_class_name if serves and isinstance(access, IngressAccess) else None
+        ingress_class = None
+        if cluster.balances_in_auto_mode and isinstance(access, IngressAccess) and access.alb is not None:
+            ingress_class = access.ingress_class_name
         super().__init__("inferplan:cluster:AutoModeSettings", name, {"spec": {"ingressClass": ingress_class}}, opts)
         ready: list[pulumi.Resource] = []
+        metadata: meta.ObjectMetaArgsDict = {"labels": labels("cluster", name)}
         if ingress_class is not None:
             # The Ingress has the settings of its load balancer as annotations, so the class needs no IngressClassParams.
-            spec = networking.IngressClassSpecArgsDict(controller=AUTO_MODE.ingress_controller)
-            metadata = meta.ObjectMetaArgsDict(name=ingress_class, labels=labels("cluster", name))
-            ready.append(networking.IngressClass("alb", metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(parent=self)))
+            spec: networking.IngressClassSpecArgsDict = {"controller": AUTO_MODE.ingress_controller}
+            child = pulumi.ResourceOptions(parent=self)
+            ready.append(networking.IngressClass("alb", metadata={**metadata, "name": ingress_class}, spec=spec, opts=child))
         if not node_groups:
             # EKS user guide, "Use Network Policies with EKS Auto Mode", read 2026-11. With node groups the VPC CNI add-on owns this
             # object, so it is kept when this stack stops declaring it.
             kept = pulumi.ResourceOptions(parent=self, retain_on_delete=True)
-            metadata = meta.ObjectMetaArgsDict(name="amazon-vpc-cni", namespace="kube-system", labels=labels("cluster", name))
+            metadata = {**metadata, "name": "amazon-vpc-cni", "namespace": "kube-system"}
             ready.append(
                 core.ConfigMap("network-policies", metadata=metadata, data={"enable-network-policy-controller": "true"}, opts=kept)
             )

@@ -12,16 +12,16 @@ from components.platforms.aws.access import kubeconfig
 from components.platforms.aws.addons import ClusterAddons
 from components.platforms.aws.cluster import CreatedCluster, adopted_cluster
 from components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
-from components.platforms.aws.controller_role import NAMESPACE
+from components.platforms.aws.controller import NAMESPACE
 from components.platforms.aws.efs import EfsStore
 from components.platforms.aws.load_balancers import AUTO_MODE, CONTROLLER
 from components.platforms.aws.nodes import declare_nodes
 from components.platforms.aws.pool_spec import EksPool
-from components.platforms.aws.s3_store import AwsS3Store
+from components.platforms.aws.s3 import AwsS3Store
 from components.platforms.aws.store_spec import EfsStoreSpec
 from components.platforms.platform import Platform, Sections, StoreSite
 from components.storage.fields import Store
-from components.storage.model_store import ModelStore
+from components.storage.model_store import ModelStore, SharedStore
 from components.storage.spec import S3StoreSpec
 
 
@@ -35,15 +35,16 @@ class AwsPlatform(Platform):
     nodes: tuple[pulumi.Output[str], ...]
 
     def store(self, name: str, spec: Store, site: StoreSite) -> ModelStore:
-        """Create the store `name`, at AWS if it is of AWS."""
         options = pulumi.ResourceOptions(provider=self.provider)
         if isinstance(spec, S3StoreSpec):
             return AwsS3Store(name, spec, home=self.home, method=self.spec.identity, namespace=site.scope, opts=options)
         if isinstance(spec, EfsStoreSpec):
             kubernetes = [] if site.opts.provider is None else [site.opts.provider]
             both = pulumi.ResourceOptions(providers=[self.provider, *kubernetes])
-            clients = self._clients(spec)
-            return EfsStore(name, spec, home=self.home, clients=clients, namespace=site.namespace, scope=site.scope, opts=both)
+            # The security groups whose nodes may mount a created file system.
+            clients = [*self.nodes, self.home.security_group] if spec.open_to == "cluster" else list(self.nodes)
+            store = EfsStore(name, spec, home=self.home, clients=clients, namespace=site.namespace, scope=site.scope, opts=both)
+            return SharedStore(store.claim)
         return super().store(name, spec, site)
 
     def controllers(
@@ -62,26 +63,14 @@ class AwsPlatform(Platform):
         namespace = InferenceNamespace(NAMESPACE, targets=(), dns_addresses=self.dns_addresses, opts=opts).live_name
         ready: list[pulumi.Resource] = []
         if self.spec.installs_autoscaler(sections):
-            autoscaler = ClusterAutoscaler(
-                "cluster-autoscaler", cluster=self.spec, home=self.home, sections=sections, namespace=namespace, opts=both
-            )
-            ready.append(autoscaler.ready)
+            ready.append(ClusterAutoscaler(self.spec, home=self.home, sections=sections, namespace=namespace, opts=both).ready)
         if balances and access is not None:
+            ingress_class = access.ingress_class
             controller = LoadBalancerController(
-                "aws-load-balancer-controller",
-                cluster=self.spec,
-                home=self.home,
-                namespace=namespace,
-                ingress_class=access.ingress_class,
-                seed=seeds[0],
-                opts=both,
+                self.spec, home=self.home, namespace=namespace, ingress_class=ingress_class, seed=seeds[0], opts=both
             )
             ready += controller.ready
         return tuple(ready)
-
-    def _clients(self, spec: EfsStoreSpec) -> list[pulumi.Input[str]]:
-        """Return the security groups whose nodes may mount a created file system."""
-        return [*self.nodes, self.home.security_group] if spec.open_to == "cluster" else list(self.nodes)
 
 
 def aws_platform(cluster: EksCluster, sections: Sections, stack: str) -> AwsPlatform:

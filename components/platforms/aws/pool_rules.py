@@ -1,11 +1,11 @@
-"""The rules of EC2 and EKS that a pool must follow: instance types, purchase, images, placement. Each error says what to use instead."""
+"""The rules of EC2 and EKS that a pool must follow: instance types, purchase, images, placement."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.nodes import accelerators, machines
+from components.nodes import machines
 from components.platforms.aws import aws_api
 from kube.quantity import bytes_of
 
@@ -52,7 +52,7 @@ def errors(pool: EksPool) -> Iterator[str]:
 
 
 def _machine_errors(pool: EksPool) -> Iterator[str]:
-    shapes = [machines.machine(name) for name in pool.machines]
+    shapes = pool.shapes
     if len({shape.name for shape in shapes}) < len(shapes):
         yield "instanceTypes names a type more than once; write each once"
     for shape in shapes:
@@ -67,8 +67,7 @@ def _machine_errors(pool: EksPool) -> Iterator[str]:
     if len({shape.architecture for shape in shapes}) > 1:
         listed = ", ".join(f"{shape.name} {shape.architecture}" for shape in shapes)
         yield f"the machines differ in architecture ({listed}), and a pool boots one image; keep those of one, or make two pools"
-    if pool.local_cache and not all(shape.nvme_bytes for shape in shapes):
-        without = ", ".join(shape.name for shape in shapes if not shape.nvme_bytes)
+    if without := ", ".join(shape.name for shape in shapes if pool.local_cache and not shape.nvme_bytes):
         yield f"localCache needs NVMe disks, and {without} has none; remove localCache, or use a machine that has some"
 
 
@@ -98,9 +97,8 @@ def _image_errors(pool: EksPool) -> Iterator[str]:
         yield "amiId belongs to amiType: CUSTOM; remove it" if pool.ami_id else f"{cause}, so amiId is needed: the image to boot"
     if pool.ami == "CUSTOM" and pool.release_version is not None:
         yield "releaseVersion is a release of the images of EKS, and amiType is CUSTOM; remove releaseVersion"
-    vendor = None if pool.accelerator is None else accelerators.lookup(pool.accelerator).vendor
     plain = _ARM_AMIS if pool.architecture == "arm64" else _PLAIN_AMIS
-    fitting = {"nvidia": (*_NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*plain, "CUSTOM")}[vendor]
+    fitting = {"nvidia": (*_NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*plain, "CUSTOM")}[pool.vendor]
     if pool.ami not in fitting:
         cause = (
             f"has no driver for {pool.accelerator}"
@@ -119,8 +117,7 @@ def _placement_errors(pool: EksPool) -> Iterator[str]:
     zones = pool.zones or []
     if len(set(zones)) < len(zones):
         yield "zones names a zone more than once; write each zone once"
-    if pool.efa and not all(machines.machine(name).efa for name in pool.machines):
-        without = ", ".join(name for name in pool.machines if not machines.machine(name).efa)
+    if without := ", ".join(shape.name for shape in pool.shapes if pool.efa and not shape.efa):
         able = machines.ec2_types(pool.accelerator, efa=True)
         remedy = f"write instanceTypes: [{able[0]}], or another of {', '.join(able)}" if able else "remove efa"
         yield f"efa: true needs instance types with EFA, and {without} has none; {remedy}"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.handles import Capacity, ClusterFacts
-from components.nodes import accelerators, machines
-from components.nodes.pool import CPU_MACHINE, MachineName, NodeLocation, Zone
+from components.nodes import machines
+from components.nodes.machines import Machine
+from components.nodes.pool import MachineName, NodeLocation, Zone
 from components.platforms.aws import pool_rules as rules
 from components.platforms.aws.auto_mode import AutoModeChoice
 from components.platforms.aws.pool_parts import CapacityReservation, NodeUpdate, PoolSize, RootVolume
@@ -77,23 +78,22 @@ class EksPool(AutoModeChoice):
     @property
     def machines(self) -> tuple[str, ...]:
         """The names of the machines, defaults applied."""
-        if self.instance_types is not None:
-            return tuple(self.instance_types)
-        return (CPU_MACHINE if self.accelerator is None else accelerators.lookup(self.accelerator).machine,)
+        return (self.usual_machine,) if self.instance_types is None else tuple(self.instance_types)
+
+    @property
+    def shapes(self) -> tuple[Machine, ...]:
+        return tuple(machines.machine(name) for name in self.machines)
 
     @property
     def ami(self) -> str:
         """The AMI type, defaults applied."""
-        if self.ami_type is not None:
-            return self.ami_type
-        vendor = None if self.accelerator is None else accelerators.lookup(self.accelerator).vendor
         plain = "AL2023_ARM_64_STANDARD" if self.architecture == "arm64" else "AL2023_x86_64_STANDARD"
-        return {"nvidia": "AL2023_x86_64_NVIDIA", "habana": "CUSTOM", None: plain}[vendor]
+        return self.ami_type or {"nvidia": "AL2023_x86_64_NVIDIA", "habana": "CUSTOM", None: plain}[self.vendor]
 
     @property
     def architecture(self) -> str:
         """The architecture of the processors: x86_64, or arm64 on Graviton."""
-        return machines.machine(self.machines[0]).architecture
+        return self.shapes[0].architecture
 
     @property
     def is_block(self) -> bool:
@@ -102,27 +102,27 @@ class EksPool(AutoModeChoice):
 
     @property
     def is_bottlerocket(self) -> bool:
-        """True if the nodes run Bottlerocket."""
         return self.ami.startswith("BOTTLEROCKET")
 
     @property
+    def only_zones(self) -> list[str] | None:
+        """The zones of the nodes; None if they are all zones of the cluster."""
+        return self.zones if self.capacity_reservation is None else [self.capacity_reservation.zone]
+
+    @property
     def min_nodes(self) -> int:
-        """The minimum size."""
         return self.size.min
 
     @property
     def max_nodes(self) -> int:
-        """The maximum size."""
         return self.size.max
 
     @property
     def initial_nodes(self) -> int:
-        """The desired size, else the minimum."""
         return self.size.initial
 
     @property
     def node_type(self) -> str:
-        """The first instance type."""
         return self.machines[0]
 
     @property
@@ -139,17 +139,14 @@ class EksPool(AutoModeChoice):
         return "runs Bottlerocket, which cannot create a directory at boot. Use an AL2023 image" if self.is_bottlerocket else None
 
     def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
-        """Return an error for a cluster outside EKS."""
         if cluster.provider == self.provider:
             return None
-        return SpecError(
-            ("provider",),
-            f"Pools of provider eks require a cluster of provider eks, not {cluster.provider}. Use cluster: {{provider: eks, ...}}.",
-        )
+        problem = f"Pools of provider eks require a cluster of provider eks, not {cluster.provider}."
+        return SpecError(("provider",), f"{problem} Use cluster: {{provider: eks, ...}}.")
 
     @property
     def extra_labels(self) -> dict[str, str]:
-        """The labels of the nodes besides the pool's own, and the one that EKS sets."""
+        """The labels of the nodes except the pool's own, with the one that EKS sets."""
         return {**self.node_labels, **(self.auto_mode_labels or {"eks.amazonaws.com/capacityType": self.capacity_types[0]})}
 
     @property
@@ -164,9 +161,7 @@ class EksPool(AutoModeChoice):
 
     def location(self, cluster: NodeLocation) -> NodeLocation:
         """Return the zones of the pool, else those of the cluster. Only AWS knows those of an existing cluster, which has at least two."""
-        if self.capacity_reservation is not None:
-            return NodeLocation(region=cluster.region, zones=(self.capacity_reservation.zone,))
-        zones = tuple(self.zones or cluster.zones) or (f"{cluster.region}a", f"{cluster.region}b")
+        zones = tuple(self.only_zones or cluster.zones) or (f"{cluster.region}a", f"{cluster.region}b")
         return NodeLocation(region=cluster.region, zones=zones)
 
     def sized(self, nodes: int) -> str:
@@ -174,7 +169,6 @@ class EksPool(AutoModeChoice):
         return self.size.starting_with(nodes, keeps=self.capacity_reservation is None)
 
     def enlarged(self, nodes: int) -> str:
-        """Return the size with a maximum of `nodes`."""
         return self.size.growing_to(nodes)
 
     @property
@@ -182,20 +176,17 @@ class EksPool(AutoModeChoice):
         """2 MiB huge pages of a node, in bytes: as written, else the minimum of the instance types."""
         if self.hugepages2_mi is not None:
             return bytes_of(self.hugepages2_mi)
-        shapes = [machines.machine(name) for name in self.machines]
-        return min(max(shape.hugepages_2mi_bytes, shape.efa_pages_bytes if self.efa else 0) for shape in shapes)
+        return min(max(shape.hugepages_2mi_bytes, shape.efa_pages_bytes if self.efa else 0) for shape in self.shapes)
 
     @property
     def efa_cards(self) -> list[int]:
         """The network cards of a node that get an EFA interface: those of every instance type of the pool, none without `efa`."""
-        cards = [set(machines.machine(name).efa_cards) for name in self.machines] if self.efa else [set[int]()]
-        return sorted(set.intersection(*cards))
+        return sorted(set.intersection(*(set(shape.efa_cards) for shape in self.shapes))) if self.efa else []
 
     @property
     def capacity(self) -> Capacity:
         """The resources that every node of the pool offers to pods: of several instance types, the minimum of each."""
-        shapes = [machines.machine(name) for name in self.machines]
-        offers = [machines.allocatable(shape) for shape in shapes]
+        offers = [machines.allocatable(shape) for shape in self.shapes]
         pages = self.hugepages_bytes
         return Capacity(
             cpu_millicores=min(each.cpu_millicores for each in offers),
@@ -209,7 +200,7 @@ class EksPool(AutoModeChoice):
     @property
     def nominal_capacity(self) -> Capacity:
         """The resources of the first instance type, at least those that pods get: the smallest of several types."""
-        whole, offered = machines.nominal(machines.machine(self.machines[0])), self.capacity
+        whole, offered = machines.nominal(self.shapes[0]), self.capacity
         return replace(
             whole,
             memory_bytes=max(whole.memory_bytes, offered.memory_bytes + offered.hugepages_2mi_bytes),
@@ -219,13 +210,13 @@ class EksPool(AutoModeChoice):
         )
 
     def _root_for_pods(self) -> int:
-        # The kubelet keeps a tenth of the disk and 1 GiB back, as `machines.allocatable` says of every node.
+        # The kubelet reserves a tenth of the disk and 1 GiB, as in `machines.allocatable`.
         size = SMALLEST_ROOT if self.root_volume.size is None else bytes_of(self.root_volume.size)
         return size - size // 10 - _GI
 
     @property
     def update_strategy(self) -> str:
-        """How nodes are replaced, defaults applied."""
+        """The strategy of node updates, defaults applied."""
         return self.update.strategy or ("DEFAULT" if self.capacity_reservation is None else "MINIMAL")
 
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from components.platforms.aws import user_data as data
+from components.platforms.aws import launch_template as data
 from components.platforms.aws.launch_template import root_volume_bytes
 from rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.rig import CREATED, L40S, SYSTEM, declared
@@ -56,9 +56,8 @@ def test_a_first_generation_gaudi_node_sets_huge_pages_aside_and_joins_by_itself
 
 
 def test_user_data_is_what_was_reviewed(snapshot):
-    member = data.Membership(
-        cluster="c", endpoint="https://e", certificate_authority="Q0E=", service_cidr="172.20.0.0/16", labels={"a": "b"}, taints=()
-    )
+    cluster = {"name": "c", "apiServerEndpoint": "https://e", "certificateAuthority": "Q0E=", "cidr": "172.20.0.0/16"}
+    member = {"cluster": cluster, "kubelet": {"flags": ["--node-labels=a=b"]}}
     assert data.al2023(local_cache=True, hugepages_bytes=2 * 2**30, membership=member) == snapshot(name="al2023")
     assert data.bottlerocket(local_cache=True, hugepages_bytes=2 * 2**30) == snapshot(name="bottlerocket")
     assert data.al2023(local_cache=False, hugepages_bytes=0) is None

@@ -14,7 +14,8 @@ import botocore.session
 import pytest
 
 from components.nodes.machines import machines
-from components.platforms.aws.aws_api import OUTPUT, aws_api, region_of_zone, rendered
+from components.platforms.aws import tables
+from components.platforms.aws.aws_api import API_FILE, aws_api, region_of_zone
 from stackfile.errors import dotted
 from tests.lanes import in_full
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, model, settings
@@ -185,9 +186,9 @@ def test_a_default_update_brings_a_successor_first_and_is_never_refused():
 
 
 def test_the_table_says_what_the_installed_botocore_says():
-    recorded = OUTPUT.read_text()
+    recorded = API_FILE.read_text()
     said = json.loads(recorded)["botocore"]
-    assert recorded == rendered(), f"aws_api.json is of botocore {said}; run python -m components.platforms.aws.aws_api"
+    assert recorded == tables.enumerations(), f"aws_api.json is of botocore {said}; run python -m components.platforms.aws.tables"
 
 
 def test_every_ec2_machine_of_the_hardware_table_is_one_that_ec2_has():

@@ -78,7 +78,8 @@ def test_the_table_has_the_network_cards_and_efa_interfaces_that_aws_publishes(n
 @pytest.mark.parametrize("name", [each.name for each in machines().values() if each.efa])
 def test_the_primary_interface_carries_ip_and_each_card_that_takes_one_has_one_efa_only_interface(name):
     made: list[Any] = [
-        (each.network_card_index, each.device_index, each.interface_type) for each in network_interfaces(efa_pool(name), ["sg-1"])
+        (each.get("network_card_index"), each.get("device_index"), each.get("interface_type"))
+        for each in network_interfaces(efa_pool(name), ["sg-1"])
     ]
     assert made[0] == (0, 0, None)
     assert {kind for _, _, kind in made[1:]} == {"efa-only"}
@@ -92,7 +93,7 @@ def test_the_primary_interface_carries_ip_and_each_card_that_takes_one_has_one_e
 
 def test_network_card_0_of_p6_b300_takes_no_efa_interface():
     made = network_interfaces(efa_pool("p6-b300.48xlarge"), ["sg-1"])
-    assert [each.network_card_index for each in made if each.interface_type == "efa-only"] == list(range(1, 17))
+    assert [each.get("network_card_index") for each in made if each.get("interface_type") == "efa-only"] == list(range(1, 17))
 
 
 def test_every_interface_is_in_the_group_that_lets_efa_through_and_no_groups_stand_beside_the_interfaces():

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.nodes import ec2_cpu
-from components.nodes.machines import allocatable, machine
+from components.nodes.machines import CPU_FILE, allocatable, cpu_rows, machine
 from components.nodes.spec import NodePoolSpec
+from components.platforms.aws import tables
 from components.platforms.aws.aws_api import aws_api
 from review.prices import price_list
 from tests.unit.aws.rig import BUCKET, CREATED, L40S, declared, model, settings
@@ -26,9 +26,9 @@ def errors(**parts: Any) -> dict[str, str]:
 
 
 def test_every_type_of_the_table_is_one_of_ec2_with_a_price_and_room_for_pods():
-    assert len(ec2_cpu.rows()) > 800
-    assert ec2_cpu.rows().keys() <= aws_api().instance_types
-    for name in ec2_cpu.rows():
+    assert len(cpu_rows()) > 800
+    assert cpu_rows().keys() <= aws_api().instance_types
+    for name in cpu_rows():
         offered = allocatable(machine(name))
         assert offered.cpu_millicores > 0
         assert offered.memory_bytes > 2**30
@@ -47,7 +47,7 @@ def test_a_type_offers_pods_what_karpenter_expects_of_it(name, millicores, mebib
 
 @pytest.mark.full
 def test_the_table_is_that_of_the_installed_moto():
-    assert ec2_cpu.OUTPUT.read_text() == ec2_cpu.rendered(), "run: python -m components.nodes.ec2_cpu"
+    assert CPU_FILE.read_text() == tables.cpu_types(), "run: python -m components.platforms.aws.tables"
 
 
 def test_graviton_nodes_boot_the_arm_image_and_run_the_gateway_and_preheats():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from components.platforms.aws.webhook_certificate import webhook_certificate
+from components.platforms.aws.load_balancer_controller import webhook_certificate
 from rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.evaluator import Request, allowed
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, document, model, upstream

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.platforms.aws import offerings
+from components.platforms.aws import aws_api, tables
 from tests.unit.aws.rig import ADOPTED, L40S, settings
 
 
@@ -32,17 +32,17 @@ def test_the_default_type_of_an_accelerator_is_checked_at_the_accelerator():
 
 @pytest.mark.parametrize("region", ["eu-isoe-west-1", "us-gov-west-1"])
 def test_a_region_outside_the_table_says_nothing(region):
-    assert offerings.missing_in("g6e.4xlarge", region) == ()
-    assert list(offerings.doubts(["g6e.4xlarge"], region, [f"{region}a"])) == []
+    assert aws_api.regions_instead("g6e.4xlarge", region) == ()
+    assert list(aws_api.scarce_types(["g6e.4xlarge"], region, [f"{region}a"])) == []
 
 
 def test_zones_that_may_all_lack_a_type_are_noted_with_the_command_that_asks():
-    [doubt] = offerings.doubts(["p5e.48xlarge"], "us-west-2", ["us-west-2a", "us-west-2b"])
-    assert doubt.startswith("of the 4 zones of us-west-2, whose names differ by account, EC2 offers p5e.48xlarge in 1.")
-    assert "inferplan doctor asks whether us-west-2a, us-west-2b is among yours." in doubt
-    assert list(offerings.doubts(["g6e.4xlarge"], "us-east-1", ["us-east-1a", "us-east-1b", "us-east-1c"])) == [], "one of three has it"
+    [sentence] = aws_api.scarce_types(["p5e.48xlarge"], "us-west-2", ["us-west-2a", "us-west-2b"])
+    assert sentence.startswith("of the 4 zones of us-west-2, whose names differ by account, EC2 offers p5e.48xlarge in 1.")
+    assert "inferplan doctor asks whether us-west-2a, us-west-2b is among yours." in sentence
+    assert list(aws_api.scarce_types(["g6e.4xlarge"], "us-east-1", ["us-east-1a", "us-east-1b", "us-east-1c"])) == [], "one of three has it"
 
 
 @pytest.mark.full
 def test_the_table_is_that_of_the_installed_moto():
-    assert offerings.OUTPUT.read_text() == offerings.rendered(), "run: python -m components.platforms.aws.offerings"
+    assert aws_api.OFFERINGS_FILE.read_text() == tables.offerings(), "run: python -m components.platforms.aws.tables"

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
 from components.nodes.accelerators import Taint
 from components.platforms.aws.store_spec import EfsStoreSpec
-from components.storage.model_store import S3Store, model_store
+from components.storage.model_store import model_store, object_store
 from components.storage.spec import S3StoreSpec, StoreSpec
 from components.storage.static_volume import NfsStore
 from components.storage.volume_spec import NfsStoreSpec
@@ -101,13 +101,13 @@ def test_an_s3_bucket_registers_nothing():
     [({}, False), ({"endpoint": "http://minio:9000"}, True), ({"endpoint": "http://oss.example", "pathStyle": False}, False)],
 )
 def test_an_endpoint_is_asked_in_path_style_unless_told_otherwise(fields, path_style):
-    store = S3Store(S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", **fields}))
-    assert store.objects.path_style is path_style
+    store = object_store(S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", **fields}))
+    assert store.path_style is path_style
 
 
 def test_credentials_travel_as_the_name_of_a_secret():
     spec = S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", "credentials": {"secretName": "minio"}})
-    assert S3Store(spec).objects == ObjectStore(bucket="acme-weights", prefix="", credentials="minio")
+    assert object_store(spec) == ObjectStore(bucket="acme-weights", prefix="", credentials="minio")
     assert VolumeClaim(name="x").origin is None
 
 
@@ -115,7 +115,7 @@ def test_certificates_travel_as_the_name_of_what_holds_them():
     spec = S3StoreSpec.model_validate(
         {"kind": "s3", "bucket": "acme-weights", "endpoint": "https://minio", "caBundle": {"secretName": "c"}}
     )
-    assert S3Store(spec).objects.ca == CaBundle(kind="Secret", name="c")
+    assert object_store(spec).ca == CaBundle(kind="Secret", name="c")
 
 
 L40S = NodeTarget(
