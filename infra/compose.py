@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from components.benchmark.benchmark_job import BenchmarkInputs, BenchmarkJob
 from components.gateway.api_keys import ApiKeys
@@ -23,10 +22,10 @@ from components.platforms.platform import StoreSite
 from components.queue.queues import Queues
 from infra.image_evidence import image_evidence
 from infra.models import Models, endpoints_of, image_pulls_of
+from infra.providers import cluster_options
 
 if TYPE_CHECKING:
     from components.handles import Endpoint, ModelMount, ObjectStore
-    from components.platforms.platform import Platform
     from stackfile.stack import Stack, StackSettings
 
 
@@ -35,7 +34,7 @@ def compose(stack: Stack) -> None:
     spec = stack.settings
     pulumi.log.info(image_evidence(spec))
     platform = spec.cluster.platform(spec, stack=stack.name, simulated_kubeconfig=stack.simulated_kubeconfig)
-    kube = pulumi.ResourceOptions.merge(_cluster_options(platform), image_options(spec.images))
+    kube = pulumi.ResourceOptions.merge(cluster_options(platform), image_options(spec.images))
     targets = declare_pools(spec.node_pools, platform.targets, opts=kube)
     controllers = platform.controllers(spec, seeds=stack.secrets.seeds, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
@@ -112,21 +111,3 @@ def _output(endpoint: Endpoint, gateway: str | None, namespace: str) -> dict[str
         "protocols": [protocol.kind for protocol in endpoint.protocols],
         "consumers": list(endpoint.consumers),
     }
-
-
-def _cluster_options(platform: Platform) -> pulumi.ResourceOptions:
-    """Return resource options that put a component into the cluster of `platform`. A kubeconfig contains a command or a context, no credential."""
-    provider = kubernetes.Provider(
-        "cluster",
-        enable_server_side_apply=True,
-        # A Secret or ConfigMap of a fixed name would be deleted before it is created again: a gap in which no pod can start.
-        enable_secret_mutable=True,
-        enable_config_map_mutable=True,
-        # After `kubectl scale` or `kubectl edit` every update would end in a conflict of field managers. The stack file decides about
-        # the fields that it declares; fields that it does not declare keep the values that others set.
-        enable_patch_force=True,
-        context=platform.context,
-        kubeconfig=platform.kubeconfig,
-        opts=pulumi.ResourceOptions(depends_on=list(platform.ready)) if platform.ready else None,
-    )
-    return pulumi.ResourceOptions(provider=provider)

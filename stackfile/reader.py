@@ -110,7 +110,7 @@ def _kind(node: Node) -> str:
 
 
 def _text(path: Path) -> tuple[str, LocatedError | None]:
-    position = None
+    raw, position = b"", None
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
