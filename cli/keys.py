@@ -54,10 +54,8 @@ def command(
         raise RequestError(unknown("consumer", consumer, consumers, owner=workspace.stack, remedy="Add one under inferplan:consumers."))
     if action is Action.SHOW:
         _show(workspace, consumer, only_value=value, as_json=as_json)
-    elif version is None:
-        _add(workspace, consumer, as_json=as_json)
     else:
-        _retire(workspace, consumer, version, as_json=as_json)
+        _write(workspace, consumer, version, as_json=as_json)
 
 
 def _show(workspace: Workspace, consumer: str, *, only_value: bool, as_json: bool) -> None:
@@ -83,30 +81,33 @@ def _validity(key: keys.ApiKey) -> str:
     return f"expired {key.last_day}" if key.expired else f"valid to {key.last_day}"
 
 
-def _add(workspace: Workspace, consumer: str, *, as_json: bool) -> None:
-    valid = workspace.settings.consumers[consumer].keys
-    version = add_version(workspace.file, workspace.settings, consumer, keys.today())
+def _write(workspace: Workspace, consumer: str, retired: int | None, *, as_json: bool) -> None:
+    """Add the next version of the key, or retire one, and print what the next update does."""
+    file, valid = workspace.file.shown_path, workspace.settings.consumers[consumer].keys
+    if retired is None:
+        added = add_version(workspace.file, workspace.settings, consumer, keys.today())
+        versions = [*valid, added]
+        effects = [
+            f"the next up makes version {added} valid in addition to {_listed(valid)}: it {_change(workspace)}, puts",
+            f"version {added} into the Secret consumer-{consumer}, and rejects no key that is valid now:",
+            f"  inferplan up {workspace.typed}",
+            "then give the new key to the clients, and retire the old one when none of them uses it:",
+            f"  inferplan keys show {consumer} --stack {workspace.typed}",
+            f"  inferplan keys retire {consumer} {min(valid)} --stack {workspace.typed}",
+        ]
+    else:
+        retire_version(workspace.file, workspace.settings, consumer, retired)
+        versions = [each for each in valid if each != retired]
+        seconds = grace_seconds(workspace.settings)
+        end = "the key is rejected from then on" if seconds is None else f"old gateway pods accept the key for up to {seconds} s longer"
+        effects = [
+            f"version {retired} stays valid until the next up; it {_change(workspace)}, and {end}:",
+            f"  inferplan up {workspace.typed}",
+        ]
     if as_json:
-        show_json({"file": workspace.file.shown_path, "consumer": consumer, "versions": [version, *sorted(valid, reverse=True)]})
-        return
-    print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed([*valid, version])}")
-    print(f"the next up makes version {version} valid in addition to {_listed(valid)}: it {_change(workspace)}, puts")
-    print(f"version {version} into the Secret consumer-{consumer}, and rejects no key that is valid now:")
-    print(f"  inferplan up {workspace.typed}")
-    print("then give the new key to the clients, and retire the old one when none of them uses it:")
-    print(f"  inferplan keys show {consumer} --stack {workspace.typed}")
-    print(f"  inferplan keys retire {consumer} {min(valid)} --stack {workspace.typed}")
-
-
-def _retire(workspace: Workspace, consumer: str, version: int, *, as_json: bool) -> None:
-    retire_version(workspace.file, workspace.settings, consumer, version)
-    left = sorted((each for each in workspace.settings.consumers[consumer].keys if each != version), reverse=True)
-    if as_json:
-        show_json({"file": workspace.file.shown_path, "consumer": consumer, "versions": left})
-        return
-    print(f"{workspace.file.shown_path}: {consumer} has the key versions {_listed(left)}")
-    print(f"version {version} stays valid until the next up; it {_change(workspace)}, and {_end(workspace)}:")
-    print(f"  inferplan up {workspace.typed}")
+        show_json({"file": file, "consumer": consumer, "versions": sorted(versions, reverse=True)})
+    else:
+        print("\n".join([f"{file}: {consumer} has the key versions {_listed(versions)}", *effects]))
 
 
 def _change(workspace: Workspace) -> str:
@@ -114,11 +115,6 @@ def _change(workspace: Workspace) -> str:
     if gateway is not None and not gateway.runs_in_namespace:
         return "changes the Secret gateway-clients, which the Envoy Gateway reads"
     return "replaces the gateway's pods one after another"
-
-
-def _end(workspace: Workspace) -> str:
-    seconds = grace_seconds(workspace.settings)
-    return "the key is rejected from then on" if seconds is None else f"old gateway pods accept the key for up to {seconds} s longer"
 
 
 def _listed(versions: list[int]) -> str:

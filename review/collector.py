@@ -17,7 +17,6 @@ _REPLACEMENT_PARTS = frozenset(
 # A `delete-replaced` alone does not begin one: after a change of parent it has the old URN.
 _REPLACEMENT_BEGINS = frozenset({"create-replacement", "read-replacement", "import-replacement"})
 _NO_STEP = _REPLACEMENT_PARTS | {"refresh"}
-_UNCOUNTED = frozenset({"read"})
 
 
 class StepCollector:
@@ -77,22 +76,20 @@ class StepCollector:
         for urn, part in self._parts.items():
             if part.op in _REPLACEMENT_BEGINS and urn not in urns:
                 steps[urn, "replace", ""] = _replacement(part)
-        return tuple(self._with_failure(self._with_cause(step)) for step in steps.values())
+        return tuple(map(self._completed, steps.values()))
 
-    def _with_failure(self, step: StepSummary) -> StepSummary:
+    def _completed(self, step: StepSummary) -> StepSummary:
+        """`step` with the cause of its replacement and its failure."""
+        part = self._parts.get(step.urn)
+        if step.op == "replace" and step.new is None and part is not None and part.new is not None:
+            step = _replacement(part)
         failed = (step.urn, step.op) in self._failed
         lost = step.op == "replace" and step.urn in self._deleted and any((step.urn, op) in self._failed for op in _REPLACEMENT_BEGINS)
         return with_failure(step, failed=failed, lost=lost) if failed or lost else step
 
-    def _with_cause(self, step: StepSummary) -> StepSummary:
-        part = self._parts.get(step.urn)
-        if step.op != "replace" or part is None or part.new is None or step.new is not None:
-            return step
-        return _replacement(part)
-
 
 def counts_of(steps: Iterable[StepSummary]) -> dict[str, int]:
-    return dict(sorted(Counter(step.op for step in steps if step.op not in _UNCOUNTED and not step.failed).items()))
+    return dict(sorted(Counter(step.op for step in steps if step.op != "read" and not step.failed).items()))
 
 
 def digest_steps(records: Iterable[Step]) -> tuple[tuple[StepSummary, ...], tuple[str, str]]:

@@ -82,7 +82,6 @@ def _row(type_: str) -> tuple[int, dict[str, Any]]:
     return next(rows, (len(_kinds()), _document("kinds")["unknown"]))
 
 
-@cache
 def is_label(path: str) -> bool:
     return re.fullmatch(_document("kinds")["labels"], path) is not None
 

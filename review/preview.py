@@ -180,9 +180,7 @@ def without_digest(name: str) -> str:
     return _NAME_WITH_DIGEST.sub("", name)
 
 
-@cache
-def _is_read_whole(type_: str) -> bool:
-    return _READ_WHOLE.fullmatch(type_) is not None
+_read_whole = cache(_READ_WHOLE.fullmatch)
 
 
 def _side(step: Step, state: State | None, *, last: bool) -> Side | None:
@@ -197,7 +195,7 @@ def _side(step: Step, state: State | None, *, last: bool) -> Side | None:
         parent=intern(state.parent),
         custom=state.custom,
         protect=state.protect,
-        inputs=inputs if _is_read_whole(step.type) else _read(step.type, inputs) if kubernetes else {},
+        inputs=inputs if _read_whole(step.type) else _read(step.type, inputs) if kubernetes else {},
         outputs=(state.outputs if step.type == STACK_TYPE else None) or {},
         dependencies=tuple(dict.fromkeys(map(intern, (*(state.dependencies or ()), *by_property)))) if last else (),
         names=tuple(dict.fromkeys(name for name in names if isinstance(name, str))) if kubernetes else (),

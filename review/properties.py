@@ -24,10 +24,9 @@ _DAY = re.compile(r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A rule that applies to a change. `subject` and `name` name what it concerns, "" for the resource itself."""
+    """A rule that applies to a change. `name` is that of the rule's subject, "" for the resource itself."""
 
     rule: PropertyRule
-    subject: str
     name: str
     cause: str
     consequence: str
@@ -95,7 +94,6 @@ def matches(step: Step) -> Iterator[Match]:
             parts.add(part)
             yield Match(
                 rule=rule,
-                subject=rule.subject,
                 name=clean(groups.get("name") or ""),
                 cause=_cause(rule, path, sides),
                 consequence=_PLACE.sub(lambda place: show(sides.all_shown[1].get(place[1], MISSING)) or clean(step.name), rule.consequence),
@@ -136,13 +134,15 @@ def _ways(before: Any, after: Any) -> set[str]:
     if isinstance(before, list) and isinstance(after, list):
         gains, loses = any(each not in before for each in after), any(each not in after for each in before)
         return {"changed", *(["gains"] if gains else []), *(["loses"] if loses else [])}
-    sizes = amount(before), amount(after)
-    if sizes[0] is not None and sizes[1] is not None:
-        return {"changed", "lowered" if sizes[1] < sizes[0] else "raised"}
-    if all(isinstance(each, str) and _DAY.match(each) for each in (before, after)):
-        return {"changed", "lowered" if after < before else "raised"}
+    old, new = (_comparable(each) for each in (before, after))
     # A value that cannot be compared counts as lowered: unknown is not harmless.
-    return {"changed", "lowered"}
+    return {"changed", "raised" if type(old) is type(new) and old is not None and new >= old else "lowered"}
+
+
+def _comparable(value: Any) -> Any:
+    """`value` as a quantity or a day, None if it is neither."""
+    size = amount(value)
+    return value if size is None and isinstance(value, str) and _DAY.match(value) else size
 
 
 def _cause(rule: PropertyRule, path: str, sides: _Comparison) -> str:

@@ -125,7 +125,7 @@ def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
 def _of_property(step: Step, match: Match) -> Risk:
     rule = match.rule
     risk = _risk(step, rule.weight, rule.what, match.cause, match.consequence, order=rule.order)
-    return replace(risk, kind=match.subject or risk.kind, name=match.name or (_owner(step) if match.subject else risk.name))
+    return replace(risk, kind=rule.subject or risk.kind, name=match.name or (_owner(step) if rule.subject else risk.name))
 
 
 def _owner(step: Step) -> str:

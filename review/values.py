@@ -61,7 +61,7 @@ def _veil(value: Any, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         return DEEP
     if isinstance(value, dict):
-        return _marked(value, depth) if SIGNATURE in value else _veil_map(value, depth)
+        return _veil_map(value, depth)
     if isinstance(value, list):
         return [_veil(item, depth + 1) for item in value]
     if value == _FLATTENED:
@@ -71,7 +71,9 @@ def _veil(value: Any, depth: int) -> Any:
     return value
 
 
-def _veil_map(value: dict[str, Any], depth: int) -> dict[str, Any]:
+def _veil_map(value: dict[str, Any], depth: int) -> Any:
+    if SIGNATURE in value:
+        return _marked(value, depth)
     return {key: HIDDEN if _is_hidden(value, key) else _veil(item, depth + 1) for key, item in value.items()}
 
 
@@ -81,17 +83,11 @@ def _is_hidden(values: dict[str, Any], key: str) -> bool:
         return False
     # An environment variable of a container has its name in the neighbouring entry.
     name = values.get("name") if key == "value" else None
-    return _names_credential(key) or (isinstance(name, str) and _names_credential(name))
+    return bool(_names_credential(key) or (isinstance(name, str) and _names_credential(name)))
 
 
-@lru_cache(maxsize=4096)
-def _names_credential(key: str) -> bool:
-    return _CREDENTIAL_KEY.search(key) is not None
-
-
-@cache
-def _is_secret_object(type_: str) -> bool:
-    return _SECRET_OBJECT.fullmatch(type_) is not None
+_names_credential = lru_cache(maxsize=4096)(_CREDENTIAL_KEY.search)
+_is_secret_object = cache(_SECRET_OBJECT.fullmatch)
 
 
 def _marked(value: dict[str, Any], depth: int) -> Any:
