@@ -8,7 +8,7 @@ import typer
 
 from cli.arguments import Context, EngineName, Stack, Yes, json_option
 from cli.screen import say, show_json
-from cli.update import explain, find_target, rehearse
+from cli.up import explain, find_target, rehearse
 from operations import pulumi_cli
 from operations.errors import RequestError
 from operations.live import LiveCluster

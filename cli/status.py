@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
-from cli import tables
+from rich.console import Console
+from rich.text import Text
+
 from cli.arguments import Context, Stack, json_option
-from cli.screen import note, results
+from cli.screen import Row, note, results, table
 from operations.errors import OperationError, UnsettledError
-from operations.status import StackStatus, kubectl_status, stack_status
+from operations.model_status import ModelRow
+from operations.status import PoolRow, StackState, StackStatus, kubectl_status, stack_status
 from operations.status_document import status_json
 from operations.workspace import Workspace, open_workspace
 from rehearsal.cluster import Cluster, start, status
+
+_COLOURS = {"ready": "green", "complete": "green", "active": "green", "collected": "green", "failed": "red"}
 
 
 def command(
@@ -61,4 +66,66 @@ def show_status(status: StackStatus, *, commands: Iterable[tuple[str, str]] = ()
     if as_json:
         sys.stdout.write(status_json(status.stack, status.state, status.contract, status.recording))
     else:
-        tables.show(status.state, results(), commands=commands)
+        _print_tables(status.state, results(), commands=commands)
+
+
+def _print_tables(state: StackState, console: Console, *, commands: Iterable[tuple[str, str]]) -> None:
+    """Print the tables of `state`, then each command with its purpose."""
+    for title, columns, rows in _tables(state):
+        if rows:
+            console.print(table(title, *columns, rows=rows))
+    for problem in state.gateway:
+        console.print(f"gateway: {problem}", highlight=False, markup=False, soft_wrap=True)
+    if state.images:
+        console.print(state.images, highlight=False, markup=False, soft_wrap=True)
+    for command, purpose in commands:
+        console.print(Text.assemble("  ", (command, "bold"), f"  # {purpose}"))
+
+
+def _tables(state: StackState) -> Iterator[tuple[str, tuple[str, ...], list[Row]]]:
+    """Title, columns and rows of each table."""
+    columns: tuple[str, ...] = ("pool", "accelerator", "nodes ready", "accelerators used", "free")
+    yield (
+        "pools",
+        columns,
+        [(each.name, each.accelerator, _ratio(each.nodes_ready, each.nodes), *_accelerators(each)) for each in state.pools],
+    )
+    columns = ("queue", "pools", "admitted", "waiting", "state", "message")
+    queues = state.queues
+    yield (
+        "queues",
+        columns,
+        [(each.name, ", ".join(each.pools), str(each.admitted), str(each.pending), _state(each.state), each.message) for each in queues],
+    )
+    columns = ("name", "into", "round", "state", "message")
+    yield "preheats", columns, [(each.name, each.share, str(each.round), _state(each.state), each.detail) for each in state.preheats]
+    columns = ("name", "kind", "state", "message")
+    yield "engine builds and benchmarks", columns, [(each.name, each.kind, _state(each.state), each.message) for each in state.jobs]
+    yield "models", ("model", "engine", "pool", "replicas ready", "endpoint"), [row for each in state.models for row in _model(each)]
+    columns = ("store", "kind", "location", "state")
+    yield "stores", columns, [(each.name, each.kind, each.place, each.state) for each in state.stores]
+    columns = ("consumer", "key versions", "models")
+    yield "consumers", columns, [(each.name, ", ".join(map(str, each.keys)), ", ".join(each.models) or "none") for each in state.consumers]
+    differences: list[Row] = [(name, Text(text, style="yellow")) for name, text in state.differences]
+    yield "differences between the cluster and the file", ("object", "difference"), differences
+
+
+def _accelerators(row: PoolRow) -> tuple[str, str]:
+    if not row.accelerators:
+        return "-", "-"
+    return f"{row.accelerators_used}/{row.accelerators}", str(row.accelerators - row.accelerators_used)
+
+
+def _state(state: str) -> Text:
+    return Text(state, style=_COLOURS.get(state, "yellow"))
+
+
+def _model(row: ModelRow) -> Iterator[Row]:
+    ratio = _ratio(row.ready, row.wanted)
+    yield row.name, row.engine, row.pool, ratio.append(f" of {row.range}") if row.range else ratio, row.endpoint
+    if row.reason:
+        yield "", "", "", "", Text(row.reason, style="yellow")
+
+
+def _ratio(part: int, whole: int) -> Text:
+    return Text(f"{part}/{whole}", style="green" if part >= whole else "yellow")

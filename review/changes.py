@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube.paths import MISSING, Path, order_of, parse, text_of
-from review.step import PropertyDiff, State, Step
+from review.events import PropertyDiff, State, Step
 from review.text import clean
 from review.values import COMPUTED, HIDDEN, SECRET, Mark, decoded, show, veil, veil_at
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from review.events import DiagnosticEvent
+from review.events import DiagnosticEvent, Step, owner_of, type_of
 from review.preview import StepSummary, summary_of, with_failure
-from review.step import Step, owner_of, type_of
 from review.text import clean
 
 # The parts of a replacement. The engine also sends one `replace`, which is counted.

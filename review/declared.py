@@ -10,9 +10,9 @@ from typing import Any, Literal
 from kube.field_owners import SCALER_BOUNDS
 from kube.paths import mapping
 from kube.quantity import amount, number
+from review.events import kind_of
 from review.pods import PodSet, pod_sets
 from review.preview import Preview
-from review.step import kind_of
 
 When = Literal["before", "after"]
 

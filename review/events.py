@@ -1,10 +1,92 @@
-"""The events of Pulumi's engine, as far as a report needs them, and the digest of `preview --json`. Nothing is judged here."""
+"""The events of Pulumi's engine, as far as a report needs them, the digest of `preview --json`, and the parts of a URN.
+
+Read off apitype's events.go and real streams (2026-11). The format has no version, so every record tolerates keys that it does
+not know, and ops and kinds are plain text. Nothing is judged here.
+"""
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any
 
-from review.step import DigestStep, Record, Step
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+STACK_TYPE = "pulumi:pulumi:Stack"
+
+# Go writes an empty list or map as null.
+_EMPTY_LIST = BeforeValidator(lambda value: () if value is None else value)
+_EMPTY_MAP = BeforeValidator(lambda value: {} if value is None else value)
+Texts = Annotated[tuple[str, ...], _EMPTY_LIST]
+
+
+class Record(BaseModel):
+    """A record of the engine, with keys in camel case."""
+
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+
+class PropertyDiff(Record):
+    """One entry of a detailed diff. `kind` is add, delete or update, with `-replace` where it causes a replacement."""
+
+    kind: str = Field(default="", validation_alias=AliasChoices("diffKind", "kind"))
+    input_diff: bool = False
+
+
+class State(Record):
+    type: str = ""
+    id: str = ""
+    parent: str = ""
+    custom: bool = False
+    protect: bool = False
+    retain_on_delete: bool = False
+    inputs: dict[str, Any] | None = None
+    outputs: dict[str, Any] | None = None
+    dependencies: list[str] | None = None
+    property_dependencies: dict[str, list[str] | None] | None = None
+
+
+class Step(Record):
+    """A change of one resource. `keys`, the causes of a replacement, and `diffs` are paths of properties."""
+
+    op: str
+    urn: str
+    type: str = ""
+    old: State | None = None
+    new: State | None = None
+    keys: Texts = ()
+    diffs: Texts = ()
+    detailed_diff: Annotated[dict[str, PropertyDiff], _EMPTY_MAP] = {}
+
+    @property
+    def old_inputs(self) -> dict[str, Any]:
+        return (self.old.inputs if self.old else None) or {}
+
+    @property
+    def new_inputs(self) -> dict[str, Any]:
+        return (self.new.inputs if self.new else None) or {}
+
+    @property
+    def parent(self) -> str:
+        """URN of the parent, "" for the stack itself."""
+        state = self.new or self.old
+        return state.parent if state else ""
+
+    @property
+    def name(self) -> str:
+        return name_of(self.urn)
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.type)
+
+
+class DigestStep(Step):
+    """The same in a digest, which has other keys."""
+
+    old: State | None = Field(default=None, alias="oldState")
+    new: State | None = Field(default=None, alias="newState")
+    keys: Texts = Field(default=(), alias="replaceReasons")
+    diffs: Texts = Field(default=(), alias="diffReasons")
 
 
 class ResourceEvent(Record):
@@ -73,3 +155,26 @@ class Digest(Record):
     diagnostics: list[DiagnosticEvent] | None = None
     change_summary: dict[str, int] | None = None
     maybe_corrupt: bool = False
+
+
+def name_of(urn: str) -> str:
+    return urn.split("::", 3)[-1]
+
+
+def kind_of(type_: str) -> str:
+    """The last word of a type: `Deployment` of `kubernetes:apps/v1:Deployment`."""
+    return type_.rpartition(":")[2] or type_
+
+
+def owner_of(urn: str) -> tuple[str, str]:
+    """Project and stack that `urn` names, ("", "") for other text."""
+    parts = urn.split("::", 3)
+    if len(parts) < 4 or not parts[0].startswith("urn:pulumi:"):
+        return "", ""
+    return parts[1], parts[0].removeprefix("urn:pulumi:")
+
+
+def type_of(urn: str) -> str:
+    """The type in `urn`, without the types of its parents."""
+    parts = urn.split("::", 3)
+    return parts[2].rpartition("$")[2] if len(parts) == 4 else ""

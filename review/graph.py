@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from review.events import STACK_TYPE, kind_of, name_of, type_of
 from review.preview import Preview, StepSummary
-from review.step import STACK_TYPE, kind_of, name_of, type_of
 from review.text import clean
 
 MAX_NODES = 40

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from review.events import PolicyEvent
+from review.events import PolicyEvent, name_of, type_of
 from review.preview import Preview
-from review.step import name_of, type_of
 from review.text import clean
 
 _LEVELS = {"mandatory": 0, "remediate": 1, "advisory": 2}

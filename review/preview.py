@@ -15,10 +15,9 @@ from typing import Any
 
 from kube.paths import mapping
 from review.changes import PropertyChange, output_changes, property_changes
-from review.events import DiagnosticEvent, PolicyEvent, PolicyRemediationEvent
+from review.events import STACK_TYPE, DiagnosticEvent, PolicyEvent, PolicyRemediationEvent, State, Step, kind_of, name_of
 from review.pods import PodSet, pod_sets, templates_of
 from review.risk import GOES, Risk, gone, risks_of
-from review.step import STACK_TYPE, State, Step, kind_of, name_of
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
 # Capacity, cost, access and rollouts read these types whole, and of other objects only how they are rolled out.

@@ -11,8 +11,8 @@ from typing import Any
 
 from kube.paths import MISSING, Path, text_of
 from kube.quantity import amount
+from review.events import Step
 from review.kinds import PropertyRule, rules_for
-from review.step import Step
 from review.text import clean, transition
 from review.values import decoded, show, veil, veil_at
 

@@ -24,11 +24,12 @@ from review.events import (
     PolicyRemediationEvent,
     PreludeEvent,
     ResourceEvent,
+    Step,
     SummaryEvent,
+    owner_of,
 )
 from review.preview import Preview
 from review.records import GIVE, EventsError, excerpt, records
-from review.step import Step, owner_of
 
 _EVENTS: dict[str, type[BaseModel]] = {
     "preludeEvent": PreludeEvent,

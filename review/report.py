@@ -10,6 +10,7 @@ from typing import Any
 
 from review.capacity import OfferReader
 from review.changes import PropertyChange
+from review.events import STACK_TYPE
 from review.figures import Figures, Summary, Table, figures_of
 from review.findings import Findings, table
 from review.graph import Graph, component_of, graph_of
@@ -19,7 +20,6 @@ from review.policies import PolicyResult, RuleReader, label_of, policy_results
 from review.preview import Preview
 from review.risk import Risk
 from review.stack_risks import stack_risks
-from review.step import STACK_TYPE
 from review.text import clean, one_line
 from review.verdict import CALM, NOTHING, counts_text, origin_text, verdict
 

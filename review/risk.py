@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from kube.paths import mapping
 from review.changes import PropertyChange
+from review.events import Step, name_of
 from review.kinds import CRITICAL, ROUTINE, is_known, is_label, meaning_of, owned
 from review.properties import Match, matches
-from review.step import Step, name_of
 from review.text import clean, joined, transition
 
 REPLACED = "replaced"

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as Xml
 import jsonschema
 import pytest
 
-from cli.violations import render
+from cli.check import render
 from operations.policy_check import stack_of
 from policies.engine.registry import all_rules
 from policies.engine.report import check_stack

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.violations import render
+from cli.check import render
 from operations.policy_check import stack_of
 from policies.engine.registry import all_rules
 from policies.engine.report import Report, check_stack

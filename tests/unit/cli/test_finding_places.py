@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.violations import render
+from cli.check import render
 from operations.policy_check import judge
 from rehearsal.engine.program.record import record
 from rehearsal.engine.wire.recording import Recording

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import cli.up
-from cli.update import _limits, _next_commands
+from cli.up import _limits, _next_commands
 from operations.workspace import open_workspace
 from tests.rehearsal.commands import ROOT, inferplan, variant
 
