@@ -61,22 +61,11 @@ class BenchmarkJob(pulumi.ComponentResource):
         program = (files("components.benchmark") / "payload" / "compare.py").read_text(encoding="utf-8")
         plan = json.dumps(plan_of(spec, {each.model: each for each in endpoints}), sort_keys=True)
         program_name = bounded(name, content_key(program))
-        code = core.ConfigMap(
-            program_name,
-            metadata=_meta(program_name, name, namespace),
-            data={"compare.py": program},
-            immutable=True,
-            opts=child,
-        )
-        edge = networking.NetworkPolicy(
-            name,
-            metadata=_meta(name, name, namespace),
-            spec=policy(
-                selector(COMPONENT, name),
-                egress=[networking.NetworkPolicyEgressRuleArgsDict(to=[pods(inputs.gateway)], ports=tcp(GATEWAY_PORT))],
-            ),
-            opts=child,
-        )
+        metadata = _meta(program_name, name, namespace)
+        code = core.ConfigMap(program_name, metadata=metadata, data={"compare.py": program}, immutable=True, opts=child)
+        egress = networking.NetworkPolicyEgressRuleArgsDict(to=[pods(inputs.gateway)], ports=tcp(GATEWAY_PORT))
+        allowed = policy(selector(COMPONENT, name), egress=[egress])
+        edge = networking.NetworkPolicy(name, metadata=_meta(name, name, namespace), spec=allowed, opts=child)
         job_name = bounded(name, content_key(plan, program, spec.model_dump_json(), tokenizer.claim.name, tokenizer.sub_path))
         job = batch.JobSpecArgsDict(
             template=core.PodTemplateSpecArgsDict(

@@ -48,22 +48,14 @@ class BenchmarkSpec(Spec):
     """Memory request and limit of the load generator."""
 
     @model_validator(mode="after")
-    def _reject_duplicate_models(self) -> Self:
+    def _load_is_possible(self) -> Self:
         if repeated := duplicates(self.models):
             raise ValueError(f"Duplicate model: {', '.join(repeated)}. List each model once.")
-        return self
-
-    @model_validator(mode="after")
-    def _limit_measurements(self) -> Self:
         runs = len(self.models) * len(self.prompt_tokens) * len(self.concurrency)
         if runs > _MAX_RUNS:
             raise ValueError(
                 f"This benchmark has {runs} measurements. The maximum is {_MAX_RUNS}. Remove models, promptTokens or concurrency values."
             )
-        return self
-
-    @model_validator(mode="after")
-    def _require_requests_for_concurrency(self) -> Self:
         if max(self.concurrency) > self.requests:
             raise ValueError(f"concurrency ({max(self.concurrency)}) is more than requests ({self.requests}). Raise requests.")
         return self

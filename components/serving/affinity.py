@@ -6,7 +6,7 @@ Labels, taints and runtime class select the pool; no term can move a pod off it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from components.handles import NodeTarget
 
 _MODEL = "model"
+_REQUIRED, _PREFERRED = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class NodeTerm(Spec):
@@ -70,42 +71,27 @@ class AffinitySpec(Spec):
         """Yield terms that no node of the pool `target` can meet; paths start below `affinity`."""
         for index, term in enumerate(self.required_nodes):
             held = target.node_selector.get(term.key)
-            if held is None:
-                continue
-            met = {
-                "In": held in term.values,
-                "NotIn": held not in term.values,
-                "Exists": True,
-                "DoesNotExist": False,
-            }.get(term.operator, True)
-            if not met:
+            met = {"In": held in term.values, "NotIn": held not in term.values, "DoesNotExist": False}.get(term.operator, True)
+            if held is not None and not met:
                 yield SpecError(
                     ("requiredNodes", index),
-                    f"every node of pool {target.pool!r} has {term.key}: {held}, so none meets {term.operator} {term.values}; mend the term",
+                    f"every node of pool {target.pool!r} has {term.key}: {held}, so none meets {term.operator} {term.values}; correct the term",
                 )
 
     def rendered(self) -> Mapping[str, Any]:
         """Return the pod's `affinity` in the spelling of the Kubernetes API; empty without terms."""
-        made: dict[str, Any] = {}
         nodes: dict[str, Any] = {}
         if self.required_nodes:
-            terms = [{"matchExpressions": [_expression(each) for each in self.required_nodes]}]
-            nodes["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+            nodes[_REQUIRED] = {"nodeSelectorTerms": [_expressions(self.required_nodes)]}
         if self.preferred_nodes:
-            nodes["preferredDuringSchedulingIgnoredDuringExecution"] = [
-                {"weight": each.weight, "preference": {"matchExpressions": [_expression(each)]}} for each in self.preferred_nodes
-            ]
-        if nodes:
-            made["nodeAffinity"] = nodes
-        for key, models in (("podAffinity", self.beside), ("podAntiAffinity", self.apart_from)):
-            if models:
-                made[key] = {"requiredDuringSchedulingIgnoredDuringExecution": [_pods_of(each) for each in models]}
-        return made
+            nodes[_PREFERRED] = [{"weight": each.weight, "preference": _expressions([each])} for each in self.preferred_nodes]
+        pods = {"podAffinity": self.beside, "podAntiAffinity": self.apart_from}
+        made = {key: {_REQUIRED: [_pods_of(each) for each in models]} for key, models in pods.items() if models}
+        return {"nodeAffinity": nodes, **made} if nodes else made
 
 
-def _expression(term: NodeTerm) -> dict[str, Any]:
-    written: dict[str, Any] = {"key": term.key, "operator": term.operator}
-    return {**written, "values": list(term.values)} if term.values else written
+def _expressions(terms: Iterable[NodeTerm]) -> dict[str, Any]:
+    return {"matchExpressions": [each.model_dump(include={"key", "operator", *(["values"] if each.values else [])}) for each in terms]}
 
 
 def _pods_of(model: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What one replica requests of its node, and how long it may take to start, drain and roll out. Plain arithmetic, without Kubernetes.
+"""The requests of one replica, and the times that it has to start, drain and roll out. Plain arithmetic, without Kubernetes.
 
 Every timeout of a model comes from here, so that a kubelet never kills a server that still loads, and Pulumi never gives up
 before Kubernetes does.
@@ -54,7 +54,6 @@ class Scratch:
 
 
 def demand_of(spec: ServedModel, count: int, target: NodeTarget) -> dict[str, str]:
-    """Return the requests of one replica by resource, as Kubernetes quantities."""
     capacity, wanted = target.capacity, spec.resources
     share = share_of(count, target)
     demand = {
@@ -102,7 +101,6 @@ def replica_scratch(spec: ServedModel, count: int, target: NodeTarget) -> Scratc
 
 
 def accelerators_of_others(models: Mapping[str, ServedModel], name: str) -> int:
-    """Return the maximum number of accelerators of the other models on the pool of model `name`."""
     pool = models[name].pool
     return sum(each.most_accelerators for other, each in models.items() if other != name and each.pool == pool)
 

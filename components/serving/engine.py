@@ -17,7 +17,7 @@ EngineSpec_contra = TypeVar("EngineSpec_contra", bound=ServedModel, contravarian
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Where a model is served: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods.
+    """The inputs of a model from its stack: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods.
 
     `queue_labels` put the workload into its `queue`, None for none. `server_key_marks` has a mark of each key that the server accepts,
     that of the gateway first: servers read keys once, so a changed mark in the pod template restarts them. There are two keys while the
@@ -70,7 +70,6 @@ def openai_endpoint(
     health_path: str = "/health",
     metrics_path: str = "/metrics",
 ) -> Endpoint:
-    """Return the endpoint of a server with OpenAI's API, with its metrics on the same port."""
     return Endpoint(
         model=name,
         engine=spec.engine,

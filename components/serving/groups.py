@@ -32,7 +32,6 @@ LEADER_ADDRESS, WORKER_INDEX = "$(LWS_LEADER_ADDRESS)", "$(LWS_WORKER_INDEX)"
 
 
 def set_name(model: str) -> str:
-    """Return the name of the LeaderWorkerSet of `model`."""
     return f"{model}-group"
 
 
@@ -57,7 +56,6 @@ def _surge(spec: ServedModel) -> tuple[int, int]:
 
 
 def deployment(name: str, spec: ServedModel, pod: core.PodTemplateSpecArgsDict, *, times: Timing) -> apps.DeploymentSpecArgsDict:
-    """Return the Deployment of a model whose replicas have one pod."""
     max_surge, max_unavailable = _surge(spec)
     return apps.DeploymentSpecArgsDict(
         replicas=spec.min_replicas,
@@ -109,7 +107,6 @@ def leader_worker_set(
 
 
 def leader_of(server: workload.Server) -> workload.Server:
-    """Return the server of the first or only pod of a replica."""
     return replace(server, labels={**server.labels, ROLE: "leader"})
 
 
@@ -122,7 +119,6 @@ def worker_of(server: workload.Server, keys: Collection[SecretRef]) -> workload.
 def edges(
     spec: ServedModel, chosen: Mapping[str, str]
 ) -> tuple[list[networking.NetworkPolicyIngressRuleArgsDict], list[networking.NetworkPolicyEgressRuleArgsDict]]:
-    """Return the ingress and egress rules between the pods of a replica; none for a replica of one pod."""
     return ([], []) if spec.pods == 1 else pod_edges(chosen)
 
 

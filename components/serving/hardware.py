@@ -19,7 +19,6 @@ NO_DIRECT_COPIES = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
 
 def on_vendor(target: NodeTarget, vendor: str) -> bool:
-    """Return True if the pods of `target` get accelerators of `vendor`."""
     return target.accelerator is not None and target.accelerator.vendor == vendor
 
 

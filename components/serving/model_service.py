@@ -95,7 +95,6 @@ def _files_map(name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.
 
 
 def _with_verified_files(server: workload.Server, spec: ServedModel, site: Site) -> workload.Server:
-    """Return `server` with its artifacts mounted, and with init containers that verify weights and artifacts before it starts."""
     gates = [*artifact_gates(site.artifacts, spec.preheat), *weights_gate(site.weights, server.mounts, spec.preheat)]
     mounts = (*server.mounts, *artifact_mounts(site.artifacts))
     return replace(server, mounts=mounts, init_containers=(*gates, *server.init_containers))

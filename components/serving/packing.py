@@ -45,7 +45,6 @@ class _Nodes:
         return min(most, 1) if pods.model in pods.apart_from else most
 
     def with_pods(self, pods: Pods, *, each: int, nodes: int) -> _Nodes:
-        """Return `nodes` of these nodes once each runs `each` more of `pods`."""
         free = {resource: amount - each * pods.request.get(resource, 0) for resource, amount in self.free.items()}
         return _Nodes(count=nodes, free=free, models=self.models | {pods.model}, avoided=self.avoided | pods.apart_from)
 

@@ -21,12 +21,10 @@ class ParallelSizes(Spec):
 
     @property
     def world_size(self) -> int:
-        """Accelerators that one engine spans."""
         return self.tensor_parallel_size * self.pipeline_parallel_size
 
     @property
     def sizes(self) -> str:
-        """The sizes and their product, for messages."""
         return f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {self.world_size}"
 
 

@@ -1,4 +1,4 @@
-"""The settings of a model's pods that Kubernetes defines, in its own words: variables from Secrets, volumes, tolerations, classes."""
+"""The settings of a model's pods that Kubernetes defines: variables from Secrets, volumes, tolerations, classes."""
 
 from __future__ import annotations
 
@@ -101,8 +101,7 @@ class ConfigMapSource(Spec):
 def _free_path(path: str) -> str:
     if any(part in ("", ".", "..") for part in path.split("/")[1:]):
         raise ValueError(f"{path!r} is not a directory to mount at. Use an absolute path without '.', '..' or double slashes")
-    taken = next((each for each in _MOUNTED if f"{path}/".startswith(f"{each}/")), None)
-    if taken is not None:
+    if taken := next((each for each in _MOUNTED if f"{path}/".startswith(f"{each}/")), None):
         raise ValueError(f"{path!r} is in {taken}, which inferplan or the system mounts. Use another directory, for example /data")
     return path
 
@@ -153,8 +152,7 @@ class PodSettings(Spec):
     @field_validator("annotations")
     @classmethod
     def _annotations_leave_ours_alone(cls, annotations: dict[str, str]) -> dict[str, str]:
-        reserved = [key for key in annotations if key.startswith("inferplan.dev/")]
-        if reserved:
+        if reserved := [key for key in annotations if key.startswith("inferplan.dev/")]:
             raise ValueError(f"{', '.join(reserved)} is an annotation that inferplan sets. Use another prefix")
         return annotations
 

@@ -31,7 +31,6 @@ class ScalingSignals(Spec):
 
     @property
     def names(self) -> list[Signal]:
-        """The signals that the user wrote, in the order of the fields."""
         return [name for name in SIGNALS if getattr(self, name) is not None]
 
 
@@ -57,13 +56,9 @@ class ScalingSpec(Spec):
     """Seconds of low load before replicas stop. Default: the time that a replica needs to start, 5 minutes at least."""
 
     @model_validator(mode="after")
-    def _bounds_are_in_order(self) -> Self:
+    def _bounds_and_signals_fit(self) -> Self:
         if self.min > self.max:
             raise ValueError(f"min {self.min} is greater than max {self.max}. Raise max to at least {max(1, self.min)}, or lower min")
-        return self
-
-    @model_validator(mode="after")
-    def _cpu_is_alone(self) -> Self:
         others = [to_camel(name) for name in self.on.names if name != "cpu"]
         if self.on.cpu is not None and others:
             raise ValueError(
@@ -127,5 +122,4 @@ class ReplicaRange:
 
     @property
     def signals(self) -> frozenset[Signal]:
-        """The signals that the engine has."""
         return frozenset({"cpu", *self.default_signals.names, "requests_in_flight"})

@@ -1,7 +1,6 @@
-"""The settings that models of every engine share, and the questions that an engine answers about its models.
+"""The settings that models of every engine share, and the properties of models that engines define.
 
-A spec judges only itself, and the pool it is shown. Whether its pool, store and consumers exist is checked where the whole
-stack is known.
+A spec checks only itself and its pool. Validation of the stack checks that its pool, store and consumers exist.
 """
 
 from __future__ import annotations
@@ -78,24 +77,16 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
     """Seconds that a terminating server has to finish running requests."""
 
     @model_validator(mode="after")
-    def _files_have_a_source(self) -> Self:
+    def _files_and_signals_exist(self) -> Self:
         if self.stored_files is None and self.preheat is not None:
             raise ValueError("preheat copies weights, but the model has none. Add weights: {store, path}, or remove preheat")
         if self.weights is None and (reader := self.reader_of_weights) is not None:
             raise ValueError(f"Missing weights: {reader} reads them. Add weights: {{store: <store>, path: <directory>}}")
-        return self
-
-    @model_validator(mode="after")
-    def _artifacts_are_preheated(self) -> Self:
         if self.artifacts and self.preheat is None:
             raise ValueError(
                 f"artifacts ({', '.join(self.artifacts)}) need preheat, which copies them next to the weights. "
                 "Add preheat: {into: <store>}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _signals_are_the_engines(self) -> Self:
         if self.scaling is not None and (others := [name for name in self.scaling.on.names if name not in self.signals]):
             listed = ", ".join(to_camel(name) for name in SIGNALS if name in self.signals)
             raise FieldError(
@@ -114,8 +105,7 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
     @field_validator("env")
     @classmethod
     def _env_leaves_reserved_names_alone(cls, env: dict[str, EnvValue]) -> dict[str, EnvValue]:
-        taken = [f"{name} ({RESERVED_ENV[name]})" for name in env if name in RESERVED_ENV]
-        if taken:
+        if taken := [f"{name} ({RESERVED_ENV[name]})" for name in env if name in RESERVED_ENV]:
             raise ValueError(f"{'; '.join(taken)} cannot be set here; remove it")
         return env
 
@@ -141,7 +131,6 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
 
     @property
     def accelerators_per_pod(self) -> int:
-        """Accelerators of each pod of a replica."""
         return self.accelerators or 1
 
     @property
@@ -156,7 +145,7 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
 
     @property
     def builds_engines(self) -> bool:
-        """True if a Job builds engines from the weights before the model is served."""
+        """True if a Job builds engines from the weights, on one node for all, so weights must be on shared storage."""
         return False
 
     @property
@@ -171,7 +160,6 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
 
     @property
     def most_accelerators(self) -> int:
-        """The maximum number of accelerators of all replicas."""
         return self.accelerators_per_pod * self.pods * self.max_replicas
 
     @property
@@ -209,24 +197,23 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
         """True if the engine reads an S3 store itself; otherwise its weights must be preheated to a share."""
         return False
 
-    @property
-    def needs_share(self) -> bool:
-        """True if the engine writes compiled files that other nodes read, so weights must be on shared storage."""
-        return False
-
     def folder_on(self, target: NodeTarget) -> str | None:  # noqa: ARG002 - engines that compile read it
         """The directory on the preheat's store that pods on `target` may write to; None if they write to none."""
         return None
 
+    def spare_accelerators(self, target: NodeTarget, accelerators_of_others: int) -> int:
+        """The accelerators of the pool `target` that are free while all models run; negative if there are too few."""
+        return target.nodes * target.capacity.accelerators - accelerators_of_others - self.most_accelerators
+
     def shared_pool_errors(self, target: NodeTarget, accelerators_of_others: int) -> Iterator[SpecError]:
         """Check that the model can be replaced on the pool `target`, where other models use `accelerators_of_others` accelerators."""
-        held, cards = target.nodes * target.capacity.accelerators, self.accelerators_per_pod * self.pods
-        spare = held - accelerators_of_others - self.most_accelerators
-        if self.rollout == "surge" and cards > spare:
+        held, needed = target.nodes * target.capacity.accelerators, self.accelerators_per_pod * self.pods
+        spare = self.spare_accelerators(target, accelerators_of_others)
+        if self.rollout == "surge" and needed > spare:
             yield SpecError(
                 ("rollout",),
                 f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {held} accelerators free "
-                f"where {cards} {'is' if cards == 1 else 'are'} needed: it would wait indefinitely. Use inPlace, or enlarge the pool",
+                f"where {needed} {'is' if needed == 1 else 'are'} needed: it would wait indefinitely. Use inPlace, or enlarge the pool",
             )
 
     def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:

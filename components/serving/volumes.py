@@ -40,7 +40,6 @@ def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgsDict]:
 
 
 def scratch_mounts(target: NodeTarget) -> list[core.VolumeMountArgsDict]:
-    """Return the mounts of the volumes of `scratch`."""
     paths = {"shm": "/dev/shm", "tmp": "/tmp", "cache": CACHE, **({_LOGS_VOLUME: LOGS} if on_gaudi(target) else {})}  # noqa: S108 - volumes of the pod's own, not the node's directories
     return [core.VolumeMountArgsDict(name=name, mount_path=path) for name, path in paths.items()]
 
@@ -88,7 +87,6 @@ def read_only_mount(volume: str, path: str, sub_path: str | None = None) -> core
 
 
 def model_mounts(path: str, weights: ModelMount | None) -> list[core.VolumeMountArgsDict]:
-    """Return the mount of the model's directory, if it has one, at `path`."""
     return [] if weights is None else [read_only_mount(MODEL_VOLUME, path, weights.sub_path)]
 
 
@@ -104,7 +102,6 @@ def config_map_volume(volume: str, name: pulumi.Input[str], paths: Sequence[str]
 
 
 def artifact_path(name: str) -> str:
-    """Return the path of an artifact inside containers."""
     return f"{ARTIFACTS}/{name}"
 
 

@@ -103,7 +103,6 @@ def resources_of(spec: ServedModel, count: int, target: NodeTarget) -> core.Reso
 def server_pod(
     name: str, spec: ServedModel, server: Server, *, target: NodeTarget, times: Timing, service_account: pulumi.Input[str]
 ) -> core.PodTemplateSpecArgsDict:
-    """Return the pod of one replica on the pool `target`."""
     pod = core.PodSpecArgsDict(
         service_account_name=service_account,
         automount_service_account_token=False,
@@ -180,12 +179,10 @@ def tolerations(spec: ServedModel, target: NodeTarget) -> list[core.TolerationAr
 
 
 def pull_secrets(spec: ServedModel) -> list[core.LocalObjectReferenceArgsDict] | None:
-    """Return the Secrets that open the registry of the model's image."""
     return [core.LocalObjectReferenceArgsDict(name=each.name) for each in spec.image_pull_secrets] or None
 
 
 def _probes(server: Server, times: Timing) -> list[core.ProbeArgsDict]:
-    """Return the startup, readiness and liveness probes."""
     ready, live = server.ready_path, server.live_path
     rows = ((ready, PROBE_PERIOD_SECONDS, times.startup_failures, 5), (ready, 5, 3, 5), (live, 10, 6, 10))
     return [

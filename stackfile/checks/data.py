@@ -118,7 +118,7 @@ def _target_errors(name: str, model: ModelSpec, settings: StackSettings) -> Iter
         if volumes:
             remedy = f"Use one of {', '.join(volumes)}."
         yield SpecError(path, f"{store!r} is a store of kind {target.kind}, which pods cannot mount. {remedy}")
-    elif isinstance(target, NodeDiskStoreSpec) and model.needs_share:
+    elif isinstance(target, NodeDiskStoreSpec) and model.builds_engines:
         problem = f"{store!r} is a disk of each node, but this model writes files that other nodes read."
         yield SpecError(path, f"{problem} Use a store of kind nfs, efs or pvc.")
     elif isinstance(target, NodeDiskStoreSpec):

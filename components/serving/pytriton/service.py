@@ -80,7 +80,6 @@ def script_files(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str =
 
 
 def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> dict[str, Any]:
-    """Return the settings of the shipped script."""
     batching = spec.dynamic_batching
     return {
         "name": spec.model_name,

@@ -114,7 +114,6 @@ class PyTritonSpec(TextGeneration, ServedModel):
 
     @property
     def own_script(self) -> bool:
-        """True if the user's own script binds the model."""
         return self.script is not None or self.script_file is not None
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - the same on every pool

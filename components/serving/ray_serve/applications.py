@@ -1,4 +1,4 @@
-"""The settings of applications and deployments of Ray Serve, with Ray's names in camelCase."""
+"""The settings of applications and deployments of Ray Serve, of the cluster's head and of its autoscaler, with Ray's names in camelCase."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from components.handles import ServeRoute
 from components.serving.parallel import ParallelSizes
 from components.serving.pod_settings import EnvName
 from components.serving.vllm.engine_args import DECIDED, reject_arguments
-from components.spec import Spec
+from components.spec import Bytes, Cpu, DnsName, Spec
 from components.storage.spec import RelativePath
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
@@ -202,3 +202,38 @@ class LlmApplication(ParallelSizes, _Application):
 
 
 AnyApplication = Annotated[CustomApplication | LlmApplication, Field(discriminator="kind")]
+
+
+IDLE_SECONDS = 60
+
+
+class WorkerAutoscaling(Spec):
+    """Ray's own autoscaler of worker pods, between `replicas` and this."""
+
+    max_replicas: Annotated[int, Field(ge=1, le=1000)]
+    """Maximum number of worker pods."""
+    idle_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = IDLE_SECONDS
+    """Seconds that a worker is idle before it is removed."""
+
+
+class GcsFaultTolerance(Spec):
+    """Keeps the cluster's state in Redis, so that workers continue to serve while the head is replaced."""
+
+    redis_address: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.-]+:[1-9][0-9]{0,4}$", max_length=260)]
+    """host:port."""
+    password_secret: DnsName | None = None
+    """A Secret of the inference namespace with the key `password`."""
+
+    @property
+    def redis(self) -> tuple[str, int]:
+        host, _, port = self.redis_address.rpartition(":")
+        return host, int(port)
+
+
+class HeadResources(Spec):
+    """The requests of the head, which has no accelerator and serves no request."""
+
+    cpu: Cpu = "2"
+    """CPU of the head."""
+    memory: Bytes = "8Gi"
+    """Memory of the head."""

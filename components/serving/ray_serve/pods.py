@@ -66,7 +66,6 @@ def head_pod(
 def worker_pod(
     name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None, service_account: pulumi.Input[str]
 ) -> core.PodTemplateSpecArgsDict:
-    """Return the template of the workers, with their accelerators and the model's files."""
     # NVIDIA's container hook writes into the root file system when it adds the driver's libraries.
     read_only_root = not on_vendor(site.target, "nvidia")
     container = _container("ray-worker", name, spec, site, weights, ports=_WORKER_PORTS, env={}, read_only_root=read_only_root)

@@ -28,7 +28,7 @@ from components.serving.engine import Site, mounted_weights
 from components.serving.groups import pod_edges
 from components.serving.hardware import on_gaudi
 from components.serving.model_service import MODEL_SERVICE, gated
-from components.serving.ray_serve.applications import LlmApplication
+from components.serving.ray_serve.applications import CustomApplication
 from components.serving.ray_serve.pods import head_pod, worker_pod
 from components.serving.ray_serve.serve_config import serve_config
 from components.serving.ray_serve.spec import RayServeSpec
@@ -89,8 +89,8 @@ def serve(name: str, spec: RayServeSpec, site: Site, *, opts: pulumi.ResourceOpt
 
 
 def endpoint(name: str, spec: RayServeSpec, server_key: SecretRef) -> Endpoint:  # noqa: ARG001 - Ray Serve checks no key
-    llms = [app for app in spec.applications.values() if isinstance(app, LlmApplication)]
-    routes = tuple(app.route for app in spec.applications.values() if not isinstance(app, LlmApplication))
+    llms = spec.llms.values()
+    routes = tuple(app.route for app in spec.applications.values() if isinstance(app, CustomApplication))
     openai = [EndpointProtocol(kind="openai", port=PORT, path=f"{app.route_prefix.rstrip('/')}/v1") for app in llms]
     # Ray's own application has more routes than OpenAI's, so only applications of the user's own get a protocol for all paths.
     own = [EndpointProtocol(kind="ray-serve", port=PORT, path="")] if routes else []
@@ -113,7 +113,6 @@ def endpoint(name: str, spec: RayServeSpec, server_key: SecretRef) -> Endpoint: 
 def ray_service(
     name: str, spec: RayServeSpec, site: Site, weights: ModelMount | None, service_account: pulumi.Input[str]
 ) -> dict[str, Any]:
-    """Return the `spec` of the RayService."""
     import yaml
 
     resource = "HPU" if on_gaudi(site.target) else "GPU"

@@ -15,8 +15,17 @@ from pydantic import Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
 from components.serving.demand import demand_of
-from components.serving.ray_serve.applications import AnyApplication, ApplicationName, CustomApplication, LlmApplication
-from components.serving.ray_serve.workers import GcsFaultTolerance, HeadResources, RayReplicas, WorkerAutoscaling
+from components.serving.ray_serve.applications import (
+    IDLE_SECONDS,
+    AnyApplication,
+    ApplicationName,
+    GcsFaultTolerance,
+    HeadResources,
+    LlmApplication,
+    ServeAutoscaling,
+    WorkerAutoscaling,
+)
+from components.serving.scaling_spec import ScalingSignals, Signal
 from components.serving.served_model import ServedModel
 from components.spec import FieldError, SpecError
 from kube.quantity import bytes_of, millicores_of
@@ -25,7 +34,10 @@ if TYPE_CHECKING:
     from components.handles import NodeTarget
 
 
-class RayServeSpec(RayReplicas, ServedModel):
+_SIGNALS = ScalingSignals.model_validate({"ongoingRequests": 2})
+
+
+class RayServeSpec(ServedModel):
     """Ray Serve applications on a Ray cluster of their own, run by KubeRay."""
 
     # KubeRay adds six characters to the service's name for a cluster's name, which has at most 53 (utils/constant.go, v1.7.0).
@@ -54,30 +66,60 @@ class RayServeSpec(RayReplicas, ServedModel):
         ]
         if taken:
             raise ValueError(f"{'; '.join(taken)}; give each application a routePrefix of its own")
-        llms = [name for name, app in self.applications.items() if isinstance(app, LlmApplication)]
-        if len(llms) > 1:
-            raise ValueError(f"{', '.join(llms)} are all of kind llm and the weights are one model's; make each a service of its own")
+        if len(self.llms) > 1:
+            raise ValueError(f"{', '.join(self.llms)} are all of kind llm and the weights are one model's; make each a service of its own")
         if self.rollout == "surge":
             raise ValueError(
                 "rollout: surge is for pods that are replaced one by one, and Ray's clusters are replaced whole; write upgradeStrategy: NewCluster"
             )
         if self.scaling is not None and self.scaling.min == 0:
             raise FieldError("min is 0, but Ray's proxies, which take the requests, run on the workers. Use min: 1", "replicas", "min")
-        if self.worker_autoscaling is None:
-            return self
-        if self.scaling is not None:
+        if self.worker_autoscaling is not None and self.scaling is not None:
             raise ValueError("replicas is a range and workerAutoscaling is another. Remove workerAutoscaling")
-        if self.worker_autoscaling.max_replicas < self.min_replicas:
-            raise ValueError(
-                f"workerAutoscaling.maxReplicas is {self.worker_autoscaling.max_replicas}, below replicas {self.min_replicas}; raise it"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _deployments_have_accelerators(self) -> Self:
+        if self.max_replicas < self.min_replicas:
+            raise ValueError(f"workerAutoscaling.maxReplicas is {self.max_replicas}, below replicas {self.min_replicas}; raise it")
         if errors := [*self._too_large(), *self._too_many()]:
             raise ValueError("; ".join(errors))
         return self
+
+    @property
+    def max_replicas(self) -> int:
+        return super().max_replicas if self.worker_autoscaling is None else self.worker_autoscaling.max_replicas
+
+    @property
+    def scales_workers(self) -> bool:
+        return self.scaling is not None or self.worker_autoscaling is not None
+
+    @property
+    def scaled_applications(self) -> dict[str, AnyApplication]:
+        """The applications; an LLM without limits of its own has as many replicas as the range of workers can run."""
+        if self.scaling is None:
+            return dict(self.applications)
+        return {
+            name: self._scaled(app) if isinstance(app, LlmApplication) and app.autoscaling is None else app
+            for name, app in self.applications.items()
+        }
+
+    def _scaled(self, app: LlmApplication) -> LlmApplication:
+        low, high = (max(1, count * self.accelerators_per_pod // app.world_size) for count in (self.min_replicas, self.max_replicas))
+        bounds = {"minReplicas": low, "maxReplicas": high, "targetOngoingRequests": self.scaling_signals["ongoing_requests"]}
+        delay = {"downscaleDelaySeconds": None if self.scaling is None else self.scaling.cooldown_seconds}
+        return app.model_copy(update={"autoscaling": ServeAutoscaling.model_validate({**bounds, **delay})})
+
+    @property
+    def idle_timeout_seconds(self) -> int:
+        if self.worker_autoscaling is not None:
+            return self.worker_autoscaling.idle_timeout_seconds
+        return IDLE_SECONDS if self.scaling is None or self.scaling.cooldown_seconds is None else max(1, self.scaling.cooldown_seconds)
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        return _SIGNALS
+
+    @property
+    def signals(self) -> frozenset[Signal]:
+        """Ray's own; no other scaler may change what Ray's autoscaler changes."""
+        return frozenset({"ongoing_requests"})
 
     @property
     def companions(self) -> Mapping[str, str]:
@@ -95,7 +137,7 @@ class RayServeSpec(RayReplicas, ServedModel):
     @property
     def spans_nodes(self) -> bool:
         """True if a replica of an LLM needs more accelerators than one worker has, so that its stages are on several workers."""
-        return any(isinstance(app, LlmApplication) and app.world_size > self.accelerators_per_pod for app in self.applications.values())
+        return any(app.world_size > self.accelerators_per_pod for app in self.llms.values())
 
     @property
     def reader_of_weights(self) -> str | None:
@@ -114,14 +156,18 @@ class RayServeSpec(RayReplicas, ServedModel):
     @property
     def takes_prompts(self) -> bool:
         """True if one of the applications has OpenAI's protocol; the inputs of others are not known."""
-        return any(isinstance(app, LlmApplication) for app in self.applications.values())
+        return bool(self.llms)
+
+    @property
+    def llms(self) -> dict[str, LlmApplication]:
+        return {name: app for name, app in self.applications.items() if isinstance(app, LlmApplication)}
 
     def upgrade(self, target: NodeTarget, accelerators_of_others: int) -> tuple[Literal["NewCluster", "None"], str]:
         """Return how KubeRay replaces the cluster, and why: as written, else NewCluster if the pool has room for a second set of workers."""
         if self.upgrade_strategy is not None:
             return self.upgrade_strategy, "as the stack says"
+        spare = self.spare_accelerators(target, accelerators_of_others)
         held = target.nodes * target.capacity.accelerators
-        spare = held - accelerators_of_others - self.most_accelerators
         count = f"pool {target.pool} has {held} accelerators, of which other models hold {accelerators_of_others} and these workers {self.most_accelerators}"
         if self.most_accelerators <= spare:
             return "NewCluster", f"{count}: the {spare} left take a second set beside the first"
@@ -142,15 +188,14 @@ class RayServeSpec(RayReplicas, ServedModel):
                 f"{self.max_replicas} workers need {self.most_accelerators} accelerators and pool {target.pool!r} has {held}; lower maxReplicas, or enlarge the pool",
             )
         if target.accelerator is not None and target.accelerator.vendor != "nvidia" and self.takes_prompts:
-            name = next(name for name, app in self.applications.items() if isinstance(app, LlmApplication))
             yield SpecError(
-                ("applications", name, "kind"),
+                ("applications", next(iter(self.llms)), "kind"),
                 f"llm requests GPUs from Ray, and pool {target.pool!r} has {target.accelerator.name}; use kind: custom, or engine: vllm",
             )
 
     def shared_pool_errors(self, target: NodeTarget, accelerators_of_others: int) -> Iterator[SpecError]:
         """Yield a second cluster, or a head, for which the pool has no room."""
-        spare = target.nodes * target.capacity.accelerators - accelerators_of_others - self.most_accelerators
+        spare = self.spare_accelerators(target, accelerators_of_others)
         if self.upgrade_strategy == "NewCluster" and self.most_accelerators > spare:
             yield SpecError(
                 ("upgradeStrategy",),
@@ -183,7 +228,7 @@ class RayServeSpec(RayReplicas, ServedModel):
             if isinstance(app, LlmApplication):
                 most = 1 if app.autoscaling is None else app.autoscaling.max_replicas
                 yield f"applications.{name}", app.tensor_parallel_size, most * app.pipeline_parallel_size
-            elif isinstance(app, CustomApplication):
+            else:
                 for key, each in app.deployments.items():
                     yield f"applications.{name}.deployments.{key}", each.accelerators or 0, each.most_replicas
 

@@ -37,6 +37,23 @@ _SAMPLING = {
     "frequency_penalty": ("frequency_penalty", "TYPE_FP32"),
     "stream": ("streaming", "TYPE_BOOL"),
 }
+# Tensors of preprocessing: the client's name and the type of each input, the engine's name and the type of each output.
+_TOKENIZER_INPUTS = {
+    "REQUEST_OUTPUT_LEN": ("max_tokens", _INT),
+    "BAD_WORDS_DICT": ("bad_words", _TEXTS),
+    "STOP_WORDS_DICT": ("stop_words", _TEXTS),
+    "END_ID": ("end_id", _INT),
+    "PAD_ID": ("pad_id", _INT),
+}
+_TOKENIZER_OUTPUTS = {
+    "INPUT_ID": ("input_ids", _IDS),
+    "REQUEST_INPUT_LEN": ("input_lengths", _INT),
+    "OUTPUT_LEN": ("request_output_len", _INT),
+    "OUT_END_ID": ("end_id", _INT),
+    "OUT_PAD_ID": ("pad_id", _INT),
+    "BAD_WORDS_IDS": ("bad_words_list", _WORDS),
+    "STOP_WORDS_IDS": ("stop_words_list", _WORDS),
+}
 # Not in the repository's directory: Triton takes every directory of its repository for a model.
 LAUNCH = "launch"
 _EXECUTOR = "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker"
@@ -68,7 +85,6 @@ class EngineModel(RepositoryModel):
 
     @property
     def outputs(self) -> Mapping[str, OutputTensor]:
-        """Outputs by name, with one row per beam."""
         return {"output_ids": OutputTensor.model_validate(_BEAMS), "sequence_length": OutputTensor.model_validate(_IDS)}
 
     @property
@@ -94,26 +110,16 @@ PUBLIC = (BLS, ENSEMBLE)
 
 
 def payload(file: str) -> str:
-    """Return the source of a program that runs in the pod."""
     return (files("components.serving.tensorrt_llm") / "payload" / file).read_text(encoding="utf-8")
 
 
 def _preprocessing(spec: TensorrtLlmSpec, weights: str) -> PythonModel:
-    optional = {"REQUEST_OUTPUT_LEN": _INT, "BAD_WORDS_DICT": _TEXTS, "STOP_WORDS_DICT": _TEXTS, "END_ID": _INT, "PAD_ID": _INT}
     return _python(
         "preprocessing.py",
         maxBatchSize=spec.max_batch_size,
         instances=spec.preprocessing_instance_count,
-        input={"QUERY": _TEXT, **_optional(optional)},
-        output={
-            "INPUT_ID": _IDS,
-            "REQUEST_INPUT_LEN": _INT,
-            "OUTPUT_LEN": _INT,
-            "OUT_END_ID": _INT,
-            "OUT_PAD_ID": _INT,
-            "BAD_WORDS_IDS": _WORDS,
-            "STOP_WORDS_IDS": _WORDS,
-        },
+        input={"QUERY": _TEXT, **_optional({own: tensor for own, (_, tensor) in _TOKENIZER_INPUTS.items()})},
+        output={own: tensor for own, (_, tensor) in _TOKENIZER_OUTPUTS.items()},
         parameters={"tokenizer_dir": weights, "max_tokens": str(spec.max_tokens)},
     )
 
@@ -135,29 +141,14 @@ def _sampling(spec: TensorrtLlmSpec) -> dict[str, tuple[str, str]]:
 
 
 def _text_inputs(spec: TensorrtLlmSpec) -> dict[str, Any]:
-    optional = {"max_tokens": _INT, "bad_words": _TEXTS, "stop_words": _TEXTS, "end_id": _INT, "pad_id": _INT}
     sampling = {name: _one(kind) for name, (_, kind) in _sampling(spec).items()}
-    return {"text_input": _TEXT, **_optional(optional), **sampling}
+    return {"text_input": _TEXT, **_optional(dict(_TOKENIZER_INPUTS.values())), **sampling}
 
 
 def _ensemble(spec: TensorrtLlmSpec) -> EnsembleModel:
-    tokenize = {
-        "QUERY": "text_input",
-        "REQUEST_OUTPUT_LEN": "max_tokens",
-        "BAD_WORDS_DICT": "bad_words",
-        "STOP_WORDS_DICT": "stop_words",
-        "END_ID": "end_id",
-        "PAD_ID": "pad_id",
-    }
-    tokenized = {
-        "INPUT_ID": "input_ids",
-        "REQUEST_INPUT_LEN": "input_lengths",
-        "OUTPUT_LEN": "request_output_len",
-        "OUT_END_ID": "end_id",
-        "OUT_PAD_ID": "pad_id",
-        "BAD_WORDS_IDS": "bad_words_list",
-        "STOP_WORDS_IDS": "stop_words_list",
-    }
+    tokenize = {"QUERY": "text_input", **{own: name for own, (name, _) in _TOKENIZER_INPUTS.items()}}
+    tokenized = {own: engine for own, (engine, _) in _TOKENIZER_OUTPUTS.items()}
+    generated = {"output_ids": "TOKENS_BATCH", "sequence_length": "SEQUENCE_LENGTH"}
     steps = [
         {"modelName": "preprocessing", "inputMap": tokenize, "outputMap": {own: f"_{own}" for own in tokenized}},
         {
@@ -166,13 +157,9 @@ def _ensemble(spec: TensorrtLlmSpec) -> EnsembleModel:
                 **{engine: f"_{own}" for own, engine in tokenized.items()},
                 **{own: name for name, (own, _) in _sampling(spec).items()},
             },
-            "outputMap": {"output_ids": "_TOKENS_BATCH", "sequence_length": "_SEQUENCE_LENGTH"},
+            "outputMap": {engine: f"_{own}" for engine, own in generated.items()},
         },
-        {
-            "modelName": "postprocessing",
-            "inputMap": {"TOKENS_BATCH": "_TOKENS_BATCH", "SEQUENCE_LENGTH": "_SEQUENCE_LENGTH"},
-            "outputMap": {"OUTPUT": "text_output"},
-        },
+        {"modelName": "postprocessing", "inputMap": {own: f"_{own}" for own in generated.values()}, "outputMap": {"OUTPUT": "text_output"}},
     ]
     tensors = {"input": _text_inputs(spec), "output": {"text_output": _TEXTS}}
     return EnsembleModel.model_validate({"kind": "ensemble", "maxBatchSize": spec.max_batch_size, **tensors, "steps": steps})

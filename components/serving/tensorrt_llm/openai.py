@@ -68,7 +68,6 @@ def settings(spec: TensorrtLlmSpec) -> str:
 
 
 def environment(spec: TensorrtLlmSpec) -> dict[str, str]:
-    """Return the variables of every process that runs TensorRT-LLM."""
     # Without a capability that the pod drops, ranks cannot read each other's memory directly.
     ranks = NO_DIRECT_COPIES if spec.world_size > 1 else {}
     return {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{CACHE}/huggingface", **ranks}

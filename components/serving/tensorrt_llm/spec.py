@@ -167,14 +167,9 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     @property
     def kv_cache(self) -> dict[str, JsonValue]:
-        """The LLM API's `kv_cache_config`, the share of the memory in it."""
         given = self.llm_args.get(_CACHE)
         share = self.kv_cache_free_gpu_mem_fraction
         return {**(given if isinstance(given, dict) else {}), **({} if share is None else {_CACHE_SHARE: share})}
-
-    @property
-    def needs_share(self) -> bool:
-        return self.build is not None
 
     @property
     def has_ranks(self) -> bool:

@@ -1,6 +1,6 @@
-"""The builds of NVIDIA's Triton image: which backends each holds, and which release carries which vLLM and TensorRT-LLM.
+"""The builds of NVIDIA's Triton image: the backends of each, and the versions of vLLM and TensorRT-LLM of each release.
 
-No build holds both. Images of other names are their maker's business: nothing is said about what is in them.
+No build has both. Nothing is known about images of other names.
 """
 
 from __future__ import annotations
@@ -36,26 +36,18 @@ _CARRIES: dict[str, tuple[str, str]] = {
     "26.06": ("0.22.1", "1.2.1"),
     "26.07": ("0.24.0", "1.2.1"),
 }
-
-
 # The first release of TensorRT-LLM without engines.
 _NO_ENGINES = (1, 3, 0)
 
 
 def in_build(image: str, build: Build) -> str:
-    """NVIDIA's image of the same release in the build `build`; any other image as it is."""
+    """Return NVIDIA's image of the same release in the build `build`; any other image as it is."""
     match = _TAG.match(image)
     return image if match is None else f"{REPOSITORY}:{match['release']}{_SUFFIXES[build]}"
 
 
-def release_of(image: str) -> str | None:
-    """The release of an image of NVIDIA's, such as 26.07; None for any other image."""
-    match = _TAG.match(image)
-    return None if match is None else match["release"]
-
-
 def fault_of(image: str, build: Build, *, since: str | None = None) -> str | None:
-    """What keeps `image` from serving models that need `build` of release `since` or newer; None where nothing is known to."""
+    """Return why `image` cannot serve models that need `build` of release `since` or newer; None if no reason is known."""
     match = _TAG.match(image)
     if match is None or build == "plain":
         return None
@@ -63,24 +55,24 @@ def fault_of(image: str, build: Build, *, since: str | None = None) -> str | Non
     if match["suffix"] != _SUFFIXES[build]:
         return f"{image!r} holds no {build} backend; name {in_build(image, build)}, or leave image out"
     if since is not None and release < since:
-        has = carried(release, build)
-        holds = f", which holds {build} {has}," if has else ""
+        versions = _CARRIES.get(release)
+        holds = "" if versions is None else f", which holds {build} {versions[build == 'tensorrt-llm']},"
         return f"{image!r}{holds} is older than these models need; name release {since} or newer, or leave image out"
     return None
 
 
 def lacks_engines(image: str) -> str | None:
-    """Why `image` can build or serve no engines of TensorRT-LLM; None where nothing is known to keep it from that.
+    """Return why `image` cannot build or serve engines of TensorRT-LLM; None if no reason is known.
 
     TensorRT-LLM removed its converters, trtllm-build and the C++ backend of Triton after 1.2 (NVIDIA/TensorRT-LLM pull requests 15763,
     15907 and 15918, June and July 2026).
     """
-    family, release = family_of(image), release_of(image)
+    family, match = family_of(image), _TAG.match(image)
     pinned = default_image("triton-tensorrt-llm")
     if family is not None and family.name == "tensorrt-llm":
         return f"{image!r} holds no Triton, which serves engines; name {pinned}, or remove build to use trtllm-serve"
-    version = None if release is None else carried(release, "tensorrt-llm")
-    if release is not None and (version is None or tuple(map(int, version.split("."))) >= _NO_ENGINES):
+    versions = None if match is None else _CARRIES.get(match["release"])
+    if match is not None and (versions is None or tuple(map(int, versions[1].split("."))) >= _NO_ENGINES):
         return (
             f"{image!r} is newer than the last release known to build engines: TensorRT-LLM removed that after 1.2; "
             f"name {pinned}, or remove build to use trtllm-serve"
@@ -89,14 +81,8 @@ def lacks_engines(image: str) -> str | None:
 
 
 def lacks_torch(image: str) -> str | None:
-    """Why `image` cannot run a shipped generator; None where nothing is known to keep it from that. All builds but the plain one hold torch."""
+    """Return why `image` cannot run a shipped generator; None if no reason is known. All builds except the plain one have torch."""
     match = _TAG.match(image)
     if match is None or match["suffix"] != _SUFFIXES["plain"]:
         return None
     return f"{image!r} holds no torch, which loads the weights of kind: textGeneration; name {in_build(image, 'vllm')}, or leave image out"
-
-
-def carried(release: str, build: Build) -> str | None:
-    """The version of `build` that `release` carries; None where the table does not say."""
-    versions = _CARRIES.get(release)
-    return None if versions is None or build == "plain" else versions[build == "tensorrt-llm"]

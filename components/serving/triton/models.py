@@ -47,12 +47,10 @@ class RepositoryModel(Spec):
 
     @property
     def inputs(self) -> Mapping[str, InputTensor]:
-        """Inputs by name."""
         raise NotImplementedError
 
     @property
     def outputs(self) -> Mapping[str, OutputTensor]:
-        """Outputs by name."""
         raise NotImplementedError
 
     @property
@@ -101,7 +99,6 @@ class ExecutedModel(RepositoryModel):
 
     @property
     def backend(self) -> str:
-        """Triton's name of the backend."""
         return "python"
 
     @property
@@ -182,7 +179,7 @@ class _BackendModel(DeclaredTensors, ExecutedModel):
     output: Outputs
     """Outputs by name."""
     device: Device | None = None
-    """Whether each instance holds an accelerator. Default: accelerator, if the backend can use one."""
+    """`accelerator` gives each instance an accelerator. Default: accelerator, if the backend can use one."""
 
 
 class FileModel(_BackendModel):

@@ -34,7 +34,6 @@ def repository_files(spec: TritonSpec, *, weights: str, target: NodeTarget) -> d
 
 
 def model_files(name: str, model: AnyModel, spec: TritonServed, *, weights: str, target: NodeTarget) -> dict[str, str]:
-    """Return the files of one model by path."""
     sources = _sources(model, weights=weights, target=target)
     placed = {f"{name}/{model.version}/{file}": text for file, text in sources.items()}
     return {**placed, f"{name}/config.pbtxt": text_of(base_config(name, model) | _config(model, spec, weights=weights, target=target))}
@@ -55,7 +54,6 @@ def parameters(values: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _config(model: AnyModel, spec: TritonServed, *, weights: str, target: NodeTarget) -> dict[str, Any]:
-    """Return the fields of the model's kind."""
     match model:
         case EnsembleModel():
             steps = [

@@ -1,4 +1,4 @@
-"""Checks of a model repository that exists, where its directory can be read: the faults that keep Triton from loading a model."""
+"""Checks of an existing model repository in a readable directory, for errors that keep Triton from loading a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLATFORMS = {
 
 
 def repository_problems(directory: Path, names: Sequence[str], backends: Collection[str]) -> Iterator[str]:
-    """Every problem of the models in `directory`; `names` must be among them, and `backends` are those of the image (empty: unknown)."""
+    """Yield the problems of the models in `directory`; `names` must be among them, and `backends` are those of the image (empty: unknown)."""
     models = {path.name for path in directory.iterdir() if path.is_dir() and not path.name.startswith(".")}
     for name in names:
         if name not in models:

@@ -65,7 +65,6 @@ def triton_endpoint(
     texts: Iterable[TextTensors],
     health_path: str = _READY,
 ) -> Endpoint:
-    """Return the endpoint of any Triton server."""
     return Endpoint(
         model=name,
         engine=spec.engine,

@@ -38,24 +38,16 @@ PROMPT_INPUTS = {
 }
 """The inputs of the shipped generators."""
 ANSWER_OUTPUTS = tensors(OutputTensor, {"text_output": "TYPE_STRING"})
+_VLLM_FLAGS = (
+    *("exclude_input_in_output", "return_finish_reason", "return_cumulative_logprob", "return_logprobs"),
+    *("return_num_input_tokens", "return_num_output_tokens"),
+)
 # Tensors of triton-inference-server/vllm_backend src/model.py (8de0c148, 2026-01); with auto-completion off they have to be written out.
 _VLLM_INPUTS = {
     **tensors(InputTensor, {"text_input": "TYPE_STRING"}),
     **tensors(InputTensor, {"image": "TYPE_STRING"}, dims=[-1], optional=True),
-    **tensors(
-        InputTensor,
-        {
-            "stream": "TYPE_BOOL",
-            "sampling_parameters": "TYPE_STRING",
-            "exclude_input_in_output": "TYPE_BOOL",
-            "return_finish_reason": "TYPE_BOOL",
-            "return_cumulative_logprob": "TYPE_BOOL",
-            "return_logprobs": "TYPE_BOOL",
-            "return_num_input_tokens": "TYPE_BOOL",
-            "return_num_output_tokens": "TYPE_BOOL",
-        },
-        optional=True,
-    ),
+    **tensors(InputTensor, {"stream": "TYPE_BOOL", "sampling_parameters": "TYPE_STRING"}, optional=True),
+    **tensors(InputTensor, dict.fromkeys(_VLLM_FLAGS, "TYPE_BOOL"), optional=True),
 }
 _VLLM_OUTPUTS = tensors(
     OutputTensor,
@@ -191,7 +183,6 @@ class VllmModel(VllmEngineArgs, RepositoryModel):
 
     @property
     def streams(self) -> bool:
-        """True: the backend requires the decoupled policy."""
         return True
 
     @property

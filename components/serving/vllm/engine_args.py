@@ -89,7 +89,6 @@ class VllmEngineArgs(ParallelSizes):
 
     @property
     def adapter_names(self) -> tuple[str, ...]:
-        """The names of all adapters."""
         return tuple(self.lora_adapters)
 
     @model_validator(mode="after")
@@ -105,7 +104,6 @@ class VllmEngineArgs(ParallelSizes):
 
 
 def defaults_on(accelerator: Accelerator | None) -> dict[str, str | int | float]:
-    """Return the default arguments on the kind of `accelerator`."""
     if accelerator is None:
         return {}
     if accelerator.vendor == "habana":
@@ -131,7 +129,6 @@ def reject_arguments(where: str, names: Iterable[str], decided: Mapping[str, str
 
 @cache
 def known_options() -> frozenset[str]:
-    """Return every long option of `vllm serve`."""
     lines = Path(__file__).with_name("options.txt").read_text(encoding="utf-8").splitlines()
     return frozenset(line for line in lines if not line.startswith("#"))
 

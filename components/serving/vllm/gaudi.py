@@ -86,7 +86,6 @@ class GaudiTuning(Spec):
         yield from ((name, bucket) for name in _BUCKETS if (bucket := getattr(self, name)) is not None)
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of these settings."""
         values: dict[str, object] = {
             "VLLM_BUCKETING_STRATEGY": self.bucketing_strategy,
             "VLLM_GRAPH_RESERVED_MEM": self.graph_reserved_mem,

@@ -71,7 +71,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
     trust_remote_code: TrustRemoteCode = False
     """Lets vLLM run Python files of the model, after a review of one revision. The policy pack blocks it until a reviewer adds an exemption."""
     gaudi: GaudiTuning | None = None
-    """How vLLM compiles and warms up on Gaudi. Default: vllm-gaudi decides."""
+    """Compilation and warm-up of vLLM on Gaudi. Default: vllm-gaudi decides."""
     served_model_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)] | None = None
     """The name that clients send as `model`. Default: the model's key in this file."""
     lora_artifacts: dict[LoraName, DnsLabel] = {}
@@ -118,39 +118,24 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
         return (*self.lora_adapters, *self.lora_artifacts)
 
     @model_validator(mode="after")
-    def _shards_spread_evenly(self) -> Self:
+    def _settings_fit(self) -> Self:
         if self.world_size % self.nnodes:
             raise ValueError(
                 f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the accelerators of a node x the number of nodes"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _the_code_is_the_reviewed_one(self) -> Self:
         review = self.trust_remote_code
-        if not isinstance(review, RemoteCode):
-            return self
-        if self.weights.revision != review.revision:
+        if isinstance(review, RemoteCode) and self.weights.revision != review.revision:
             raise ValueError(
                 f"trustRemoteCode was reviewed at revision {review.revision}, but weights.revision is {self.weights.revision or 'missing'}. "
                 "Review the files of that revision, and set both to it"
             )
-        if self.preheat is None:
+        if isinstance(review, RemoteCode) and self.preheat is None:
             raise ValueError(
                 "trustRemoteCode requires preheat, which verifies that the files are those of the revision. Add preheat: {into}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _one_cache_scheme(self) -> Self:
         if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:
             raise ValueError("enablePrefixCaching and gaudi.contiguousPa exclude each other on Gaudi; turn one of them off")
-        return self
-
-    @model_validator(mode="after")
-    def _env_repeats_no_field(self) -> Self:
-        repeated = [f"{name} (use the field {field})" for name in self.env if (field := field_of(name)) is not None]
-        if repeated:
+        if repeated := [f"{name} (use the field {field})" for name in self.env if (field := field_of(name)) is not None]:
             raise ValueError(f"{', '.join(repeated)} is not allowed in env. Remove it")
         return self
 
@@ -192,15 +177,11 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
             )
 
     @model_validator(mode="after")
-    def _adapters_have_names_of_their_own(self) -> Self:
+    def _adapters_and_artifacts_exist_once(self) -> Self:
         twice = sorted(set(self.lora_adapters) & set(self.lora_artifacts))
         if self.served_model_name in self.adapter_names or twice:
             name = twice[0] if twice else self.served_model_name
             raise ValueError(f"an adapter is called {name!r}, as another adapter or servedModelName is; call the adapter differently")
-        return self
-
-    @model_validator(mode="after")
-    def _artifacts_exist(self) -> Self:
         named = [(f"loraArtifacts.{name}", artifact) for name, artifact in self.lora_artifacts.items()]
         named += [("tokenizer", self.tokenizer)] if self.tokenizer is not None else []
         lost = [f"{field} names {artifact!r}" for field, artifact in named if artifact not in self.artifacts]
@@ -226,7 +207,6 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
 
 @cache
 def _reserved() -> dict[str, str]:
-    """Return the options that users cannot write, each with the reason."""
     options = {**VLLM_OPTIONS, "nnodes": ("--nnodes", "-n")}
     fields = {spelling: f"use the field {to_camel(name)}" for name, spellings in options.items() for spelling in spellings}
     decided = {f"--{name.replace('_', '-')}": reason for name, reason in DECIDED.items()}

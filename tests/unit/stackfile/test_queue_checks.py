@@ -43,7 +43,7 @@ def test_a_model_in_a_queue_that_holds_it_has_no_fault(lines):  # noqa: F811 - t
         ({}, {"pools": {"system": {"accelerators": 1}}}, "has no accelerator. Set cpu and memory"),
         ({"affinity": {"beside": ["nobody"]}}, QUEUE, "affinity.beside[0]: Unknown model 'nobody'."),
         ({"affinity": {"beside": ["chat-model"]}}, QUEUE, "would never start"),
-        ({"affinity": {"requiredNodes": [{"key": "inferplan.dev/pool", "values": ["x"]}]}}, QUEUE, "none meets In ['x']; mend the term"),
+        ({"affinity": {"requiredNodes": [{"key": "inferplan.dev/pool", "values": ["x"]}]}}, QUEUE, "none meets In ['x']; correct the term"),
     ],
 )
 def test_what_would_wait_for_ever_is_refused_with_the_place_and_the_remedy(lines, model, queue, said):  # noqa: F811 - the fixture
