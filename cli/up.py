@@ -19,8 +19,8 @@ from cli.status import show_cluster, show_status
 from operations import pulumi_cli
 from operations.buying import purchase_lines
 from operations.downtime import declared_servers, downtimes, live_scaler_changes, live_servers
-from operations.drift.cluster import simulated
-from operations.drift.drift import drift, drift_by_reading
+from operations.drift.cluster import ComparedCluster, simulated
+from operations.drift.drift import drift
 from operations.drift.finding import notes_before_update
 from operations.errors import OperationError, RequestError
 from operations.live import LiveCluster
@@ -161,7 +161,7 @@ def note_changes_by_hand(workspace: Workspace, recording: Recording, live: LiveC
     """Say which changes by hand the update is about to revert, and which it leaves. A simulated `cluster` answers dry runs."""
     namespace, known = workspace.settings.namespace, not workspace.secrets.placeholders
     if cluster is None:
-        result = drift_by_reading(recording, namespace, live, secrets_known=known)
+        result = drift(recording, namespace, ComparedCluster(live=live), secrets_known=known)
     else:
         with simulated(cluster) as compared:
             result = drift(recording, namespace, replace(compared, live=live), secrets_known=known)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.keys import consumer_key, seed_error
 from components.gateway.names import SECRET_KEY, consumer_secret
 from components.gateway.proxy import KEPT_SECONDS
@@ -91,10 +90,14 @@ def add_version(file: StackFile, settings: StackSettings, consumer: str, today: 
         raise RequestError(f"{consumer} has {len(versions)} valid keys, the maximum. Retire one, for example {oldest}, and add again")
     if version > LAST_VERSION:
         raise RequestError(f"{consumer} has version {LAST_VERSION}, the last one. Create a new consumer and move the clients to it")
-    first = versions[0] == max(versions)
-    path, dated = (*_consumers(file), consumer), bool(settings.consumers[consumer].issued)
-    wanted = {**_versions(settings), consumer: {*versions, version}}
-    _rewrite(file, lambda text: _with(text, path, version, first=first, day=today, dated=dated), wanted)
+    path, entry = (*_consumers(file), consumer), f'"{version}": "{today}"'
+
+    def edit(text: str) -> str:
+        text = add_item(text, (*path, "keys"), str(version), first=versions[0] == max(versions))
+        dated = bool(settings.consumers[consumer].issued)
+        return add_entry(text, (*path, "issued"), entry) if dated else add_entry(text, path, f"issued: {{{entry}}}")
+
+    _rewrite(file, edit, {**_versions(settings), consumer: {*versions, version}})
     return version
 
 
@@ -102,12 +105,6 @@ def grace_seconds(settings: StackSettings) -> int | None:
     """Seconds for which old gateway pods accept a key that an update retires, None if no gateway pod drains."""
     gateway = settings.gateway
     return None if gateway is None or gateway.deregistration_seconds is None else gateway.deregistration_seconds + KEPT_SECONDS
-
-
-def _with(text: str, path: tuple[str, ...], version: int, *, first: bool, day: date, dated: bool) -> str:
-    text = add_item(text, (*path, "keys"), str(version), first=first)
-    entry = f'"{version}": "{day}"'
-    return add_entry(text, (*path, "issued"), entry) if dated else add_entry(text, path, f"issued: {{{entry}}}")
 
 
 def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
@@ -121,17 +118,16 @@ def retire_version(file: StackFile, settings: StackSettings, consumer: str, vers
         raise RequestError(f"{version} is the last key of {consumer}, which would lock it out; first: {add} (or remove the consumer)")
     if version == spec.newest:
         raise RequestError(f"{version} is the newest key of {consumer}, and the next one added would be the same again; first: {add}")
-    path, index = (*_consumers(file), consumer), spec.keys.index(version)
-    left = {**_versions(settings), consumer: set(spec.keys) - {version}}
-    _rewrite(file, lambda text: _without(text, path, index, version, spec), left)
+    path = (*_consumers(file), consumer)
 
+    def edit(text: str) -> str:
+        text = remove_entry(text, (*path, "keys", spec.keys.index(version)))
+        for name, by_version in (("expires", spec.expires), ("issued", spec.issued), ("importedKeys", spec.imported_keys)):
+            if version in by_version:
+                text = remove_entry(text, (*path, name) if len(by_version) == 1 else (*path, name, str(version)))
+        return text
 
-def _without(text: str, path: tuple[str, ...], index: int, version: int, spec: ConsumerSpec) -> str:
-    text = remove_entry(text, (*path, "keys", index))
-    for name, by_version in (("expires", spec.expires), ("issued", spec.issued), ("importedKeys", spec.imported_keys)):
-        if version in by_version:
-            text = remove_entry(text, (*path, name) if len(by_version) == 1 else (*path, name, str(version)))
-    return text
+    _rewrite(file, edit, {**_versions(settings), consumer: set(spec.keys) - {version}})
 
 
 def _versions(settings: StackSettings) -> dict[str, set[int]]:

@@ -178,7 +178,9 @@ def proxy_socket(kubectl: Kubectl) -> Iterator[Path]:
 def send(path: Path, method: str, address: str, body: str | None = None, headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:
     """Status and content of the answer through the socket `path`. Raises OSError and HTTPException."""
     with closing(_SocketConnection(path)) as connection:
-        connection.request(method, address, body, {"Accept": "application/json", **(headers or {})})
+        # A server may answer and close before it has read the whole request.
+        with suppress(BrokenPipeError):
+            connection.request(method, address, body, {"Accept": "application/json", **(headers or {})})
         response = connection.getresponse()
         return response.status, response.read()
 

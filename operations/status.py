@@ -10,8 +10,7 @@ from components.storage.volume_spec import ClaimStoreSpec
 from infra.image_evidence import image_evidence
 from kube.names import INSTANCE_LABEL
 from operations.contract import Contract, contract_of
-from operations.differences import differences
-from operations.gateway_status import gateway_problems
+from operations.differences import differences, gateway_problems
 from operations.job_status import JobRow, LastLine, PreheatRow, QueueRow, job_rows, preheats, queue_rows
 from operations.kubectl import Kubectl
 from operations.live import Get, LiveCluster, is_true, label

@@ -103,11 +103,11 @@ def policy_events(report: Report) -> Iterator[dict[str, Any]]:
     """One event for each outcome of `report`, under the rule's own name and severity; none for what is exempt."""
     for level, outcomes in (("mandatory", report.violations), ("advisory", report.advice)):
         for outcome in outcomes:
-            yield _event(level, outcome)
+            place = f"{outcome.path}: " if outcome.path else ""
+            message = f"{outcome.rule.title}\n{place}{outcome.problem}; {outcome.remedy}"
+            yield _event(level, outcome.rule.id, message, urn=outcome.urn, severity=str(outcome.rule.severity))
     for expired in report.expired:
-        from policies.engine.report import expiry_message
-
-        yield _body("mandatory", expired.rule, "", expiry_message(expired), "")
+        yield _event("mandatory", expired.rule, expiry_message(expired))
 
 
 def read_rule(event: PolicyEvent) -> PolicyEvent:
@@ -121,13 +121,7 @@ def read_rule(event: PolicyEvent) -> PolicyEvent:
     return event.model_copy(update={"policy_name": rule.id, "severity": str(rule.severity), "message": message})
 
 
-def _event(level: str, outcome: Outcome) -> dict[str, Any]:
-    place = f"{outcome.path}: " if outcome.path else ""
-    message = f"{outcome.rule.title}\n{place}{outcome.problem}; {outcome.remedy}"
-    return _body(level, outcome.rule.id, outcome.urn, message, str(outcome.rule.severity))
-
-
-def _body(level: str, rule: str, urn: str, message: str, severity: str) -> dict[str, Any]:
+def _event(level: str, rule: str, message: str, *, urn: str = "", severity: str = "") -> dict[str, Any]:
     body = {"resourceUrn": urn} if urn else {}
     body |= {"message": f"{message}\n", "color": "never", "policyName": rule, "policyPackName": PACK}
     body |= {"policyPackVersion": version("inferplan"), "enforcementLevel": level}

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import get_args
 from urllib.parse import urlsplit
 
 from components.gateway.routes import public_path
@@ -88,16 +87,16 @@ def target(
 
 
 def _kind(endpoint: Endpoint, protocol: str | None, text: TextTensors | None, tensors: ModelTensors | None) -> ProtocolKind:
-    protocols = {each.kind for each in endpoint.protocols}
+    spoken = {each.kind for each in endpoint.protocols}
+    protocols = [kind for kind in PREFERRED if kind in spoken]
     if protocol is None:
         if text is None and tensors is not None and "openai" not in protocols:
             return "kserve-v2-grpc" if tensors.decoupled else "kserve-v2-http"
-        return next(kind for kind in PREFERRED if kind in protocols)
-    for kind in get_args(ProtocolKind):
-        if kind == protocol and kind in protocols:
-            return kind
-    listed = ", ".join(kind for kind in PREFERRED if kind in protocols)
-    if protocol in get_args(ProtocolKind):
+        return protocols[0]
+    if matches := [kind for kind in protocols if kind == protocol]:
+        return matches[0]
+    listed = ", ".join(protocols)
+    if protocol in PREFERRED:
         raise RequestError(f"{endpoint.model} ({endpoint.engine}) does not speak {protocol}. It speaks {listed}")
     raise RequestError(f"--protocol: unknown protocol {protocol!r}. {endpoint.model} speaks {listed}")
 

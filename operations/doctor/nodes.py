@@ -69,7 +69,7 @@ def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
         accelerator = target.accelerator
         if accelerator is None:
             continue
-        short = {_name(each): _offered(each, accelerator.resource) for each in nodes}
+        short = {_name(each): int(_allocatable(each, accelerator.resource)) for each in nodes}
         short = {node: count for node, count in short.items() if count < target.capacity.accelerators}
         for node, count in short.items():
             message = f"pool {name}: node {node} offers {count} of {target.capacity.accelerators} {accelerator.resource}"
@@ -123,7 +123,7 @@ def _candidates(cluster: ExaminedCluster, target: NodeTarget, nodes: Sequence[No
     alike = (
         _name(each)
         for each in cluster.nodes()
-        if _offered(each, accelerator.resource) or accelerator.labels.items() & _labels(each).items()
+        if int(_allocatable(each, accelerator.resource)) or accelerator.labels.items() & _labels(each).items()
     )
     return sorted(set(alike) - names)
 
@@ -140,16 +140,16 @@ def _largest(cluster: ExaminedCluster, target: NodeTarget, resource: str) -> int
     )
 
 
-def _offered(node: Node, resource: str) -> int:
-    return int(node.get("status", {}).get("allocatable", {}).get(resource, 0))
+def _allocatable(node: Node, resource: str) -> str:
+    return str(node.get("status", {}).get("allocatable", {}).get(resource, "0"))
 
 
 def _bytes(node: Node, resource: str) -> int:
-    return bytes_of(str(node.get("status", {}).get("allocatable", {}).get(resource, "0")))
+    return bytes_of(_allocatable(node, resource))
 
 
 def _millicores(node: Node) -> int:
-    return millicores_of(str(node.get("status", {}).get("allocatable", {}).get("cpu", "0")))
+    return millicores_of(_allocatable(node, "cpu"))
 
 
 def _labels(node: Node) -> Mapping[str, str]:

@@ -30,8 +30,8 @@ class ComparedCluster:
     """A cluster to compare a stack with, without dry runs if `dry_run` is None. `kubectl` starts a command for it."""
 
     live: LiveCluster
-    dry_run: DryRun | None
-    kubectl: str
+    dry_run: DryRun | None = None
+    kubectl: str = "kubectl"
     simulated: bool = False
 
 

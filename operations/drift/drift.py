@@ -18,7 +18,7 @@ from operations.drift.cluster import ComparedCluster, DryRunRejected
 from operations.drift.compare import Difference, compare, declared_differences, declared_only, with_unknown_from
 from operations.drift.finding import Drift, Finding, action_of, setting_of
 from operations.drift.visible import variable_at, visible
-from operations.live import LiveCluster, ObjectKey
+from operations.live import ObjectKey
 from operations.recovery.declared import registered_objects
 from rehearsal.engine.wire.recording import PROVIDER_PREFIX, Recording, Registration
 from rehearsal.engine.wire.values import reveal
@@ -131,11 +131,6 @@ def drift(recording: Recording, namespace: str, cluster: ComparedCluster, *, sec
         uncovered=(*comparison.uncovered(), *_clouds(recording)),
         failures=tuple(comparison.failures()),
     )
-
-
-def drift_by_reading(recording: Recording, namespace: str, live: LiveCluster, *, secrets_known: bool) -> Drift:
-    """As `drift`, but with declared fields alone: it only reads, from what `live` has listed already."""
-    return drift(recording, namespace, ComparedCluster(live=live, dry_run=None, kubectl="kubectl"), secrets_known=secrets_known)
 
 
 def _additions(live: Mapping[str, Any], body: Mapping[str, Any], kind: str, *, queued: bool) -> Iterator[tuple[Writer, Path, Any]]:

@@ -94,12 +94,13 @@ def check_certificate(account: ExaminedAccount) -> Iterator[Finding]:
         yield ok("no load balancer of the stack needs a certificate")
         return
     arn, host, request = balancer.certificate_arn, gateway.host or "", f"--region {account.region}"
+    another = f"aws acm request-certificate {request} --domain-name {host} --validation-method DNS"
     if f":{account.region}:" not in arn:
-        yield error(f"{arn} is not in {account.region}, where the load balancer is", _requested(host, request))
+        yield error(f"{arn} is not in {account.region}, where the load balancer is", another)
         return
     answer = _exists(account, "acm", "describe_certificate", CertificateArn=arn)
     if answer is None:
-        yield error(f"{arn} does not exist", _requested(host, request))
+        yield error(f"{arn} does not exist", another)
         return
     certificate = answer["Certificate"]
     names = {certificate["DomainName"], *certificate.get("SubjectAlternativeNames", ())}
@@ -107,13 +108,9 @@ def check_certificate(account: ExaminedAccount) -> Iterator[Finding]:
         wait = f"aws acm wait certificate-validated {request} --certificate-arn {arn}"
         yield error(f"{arn} is {certificate['Status']}, not ISSUED. Add the DNS records that ACM asks for", wait)
     elif host not in names and f"*.{host.partition('.')[2]}" not in names:
-        yield error(f"{arn} is for {', '.join(sorted(names))}, and gateway.host is {host}", _requested(host, request))
+        yield error(f"{arn} is for {', '.join(sorted(names))}, and gateway.host is {host}", another)
     else:
         yield ok(f"the certificate for {host} is ISSUED")
-
-
-def _requested(host: str, region: str) -> str:
-    return f"aws acm request-certificate {region} --domain-name {host} --validation-method DNS"
 
 
 def check_reservations(account: ExaminedAccount) -> Iterator[Finding]:
