@@ -39,8 +39,8 @@ def _softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
             yield each
         elif step.type == SECRET:
             names = _names(step)
-            unused = not stays.isdisjoint(names) or went.isdisjoint(names)
-            yield each if unused else replace(each, weight=ROUTINE, consequence="no pod of the stack uses it any longer")
+            keeps_weight = not stays.isdisjoint(names) or went.isdisjoint(names)
+            yield each if keeps_weight else replace(each, weight=ROUTINE, consequence="no pod of the stack uses it any longer")
         elif (owner := removals.get(step.parent)) is not None and not (owner.old and owner.old.custom) and stays.isdisjoint(_names(step)):
             yield replace(each, weight=ROUTINE, consequence=f"goes with {clean(owner.kind)} {clean(owner.name)}")
         else:

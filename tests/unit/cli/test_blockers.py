@@ -63,7 +63,7 @@ def test_a_namespace_says_itself_what_it_still_contains():
     assert list(blockers(cluster(namespace=home), "chat", NOW)) == [f"Namespace chat: {message}"]
 
 
-def test_it_is_told_once_while_it_lasts():
+def test_it_is_reported_once_while_it_lasts():
     told, twice = [], threading.Event()
     looks = iter(range(3))
     live = cluster(pod(deletionTimestamp="2026-01-01T00:00:00Z"))

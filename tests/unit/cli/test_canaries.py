@@ -103,7 +103,7 @@ def test_nothing_that_plans_checks_and_reports_shows_a_secret(project, told):
     assert hits(_secrets(), surfaces) == []
 
 
-def test_keys_show_prints_derived_keys_and_nothing_besides(told, project):  # noqa: ARG001 - the stack must be there
+def test_keys_show_prints_only_derived_keys(told, project):  # noqa: ARG001 - the stack must be there
     _, shown = told("keys", "show", "chat", "--stack", "local")
     assert hits(_secrets(), {"keys show": shown}) == ["key 2 of chat in keys show"]
 
@@ -119,7 +119,7 @@ def test_keys_show_prints_derived_keys_and_nothing_besides(told, project):  # no
     ],
     ids=["a damaged seed", "a misspelt engine", "another passphrase", "an own key in clear", "an unknown key"],
 )
-def test_no_refusal_shows_a_secret(project, told, monkeypatch, spoilt):
+def test_no_error_shows_a_secret(project, told, monkeypatch, spoilt):
     path = project / "stacks" / "Pulumi.local.yaml"
     before, after = spoilt
     if after is None:

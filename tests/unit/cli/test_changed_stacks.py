@@ -54,7 +54,7 @@ def test_no_difference_touches_none(capsys):
 
 
 @pytest.mark.parametrize("arguments", [[], ["--", "--output=/tmp/x", "HEAD"]])
-def test_a_missing_or_odd_base_is_refused(capsys, arguments):
+def test_a_missing_or_unknown_base_is_rejected(capsys, arguments):
     with pytest.raises(SystemExit) as end:
         run(["changed-stacks", *arguments])
     assert end.value.code == 2

@@ -41,7 +41,7 @@ def down(tmp_path):
     return run
 
 
-def test_protected_stores_and_clusters_are_left_and_the_way_to_delete_them_is_told(down):
+def test_protected_stores_and_clusters_stay_and_the_command_that_deletes_them_is_shown(down):
     done, asked = down("prod", "--yes")
     assert done.returncode == 0, done.stderr
     assert asked == "destroy --stack prod --exclude-protected --yes\n"

@@ -35,7 +35,7 @@ def test_kubectl_is_asked_with_the_kubeconfig_of_the_state(monkeypatch, tmp_path
 
 
 @pytest.mark.parametrize("resources", [(), (provider({"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}),)])
-def test_before_the_first_update_there_is_no_cluster_to_ask(monkeypatch, resources):
+def test_before_the_first_update_there_is_no_cluster_to_query(monkeypatch, resources):
     monkeypatch.setattr(pulumi_cli, "answer", lambda *_: state(*resources))
     assert created_cluster("prod") is None
 
@@ -48,7 +48,7 @@ def test_a_cluster_that_does_not_answer_is_not_asked(monkeypatch, tmp_path):
     assert created_cluster("prod") is None
 
 
-def test_without_the_pulumi_cli_there_is_no_cluster_to_ask(monkeypatch, tmp_path):
+def test_without_the_pulumi_cli_there_is_no_cluster_to_query(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert created_cluster("prod") is None
     with pytest.raises(OperationError, match=r"pulumi is not on PATH .*Install it"):

@@ -23,7 +23,7 @@ def refused(*names: str) -> Report:
     return make_report("acme", outcomes, Settings(today=TODAY))
 
 
-def test_a_draft_excuses_what_was_refused_once_it_has_a_day_and_not_before(tmp_path):
+def test_a_draft_exempts_a_violation_only_once_it_has_a_day(tmp_path):
     report = refused("qwen-3-8b", "llama-3-8b", "qwen-3-8b")
     written = [json.loads(line) for line in exemption_drafts(report)]
     assert [each["resource"] for each in written] == ["Deployment/qwen-3-8b", "Deployment/llama-3-8b"]

@@ -50,7 +50,7 @@ def broken(recording: Recording) -> Recording:
     return dataclasses.replace(recording, registrations=tuple(edit(each) for each in recording))
 
 
-def test_a_finding_names_the_key_and_the_line_beside_the_kubernetes_path(project):
+def test_a_violation_names_the_key_and_the_line_with_the_kubernetes_path(project):
     report = judge(broken(recorded()), project)
     text = render([report], "table")
     assert f"    stacks/Pulumi.local.yaml:{line_of('inferplan:gateway:')}: gateway.tls\n    spec.rules[0].host\n" in text

@@ -34,7 +34,7 @@ def of_keys(notes):
     return [each for each in notes if "server key" in each]
 
 
-def test_a_rename_is_recognised_and_the_way_without_a_gap_is_told():
+def test_a_rename_is_recognised_and_the_remedy_without_downtime_is_shown():
     [note] = found(renamed("models", "support", "helpdesk"))
     assert note.startswith("support becomes helpdesk: the gateway drops /support at once")
     assert "update twice: first with support and helpdesk, then without support" in note

@@ -100,14 +100,14 @@ def test_value_belongs_to_show(keys):
 
 
 @pytest.mark.usefixtures("stack")
-def test_no_key_is_made_up_where_the_seed_is_sealed(keys):
+def test_no_key_is_derived_while_the_seed_is_encrypted(keys):
     code, out, err = keys("show", "chat")
     assert (code, out) == (2, "")
     assert "neither PULUMI_CONFIG_PASSPHRASE nor PULUMI_CONFIG_PASSPHRASE_FILE is set. Set PULUMI_CONFIG_PASSPHRASE" in err
     assert "ipk_" not in err
 
 
-def test_a_seed_that_another_provider_sealed_is_pointed_to_the_cluster(stack, keys):
+def test_a_seed_encrypted_by_another_provider_refers_to_the_cluster(stack, keys):
     stack.write_text("secretsprovider: awskms://alias/x\n" + stack.read_text())
     code, out, err = keys("show", "chat")
     assert (code, out) == (2, "")
@@ -155,7 +155,7 @@ def test_a_wrong_passphrase_shows_neither_it_nor_a_key(keys, monkeypatch):
         ),
     ],
 )
-def test_add_writes_the_next_version_where_the_list_stands_and_its_day(stack, keys, monkeypatch, before, after):
+def test_add_writes_the_next_version_into_the_list_and_its_day(stack, keys, monkeypatch, before, after):
     monkeypatch.setattr(operations.keys, "today", lambda: date(2026, 11, 21))
     _write(stack, before)
     around = stack.read_bytes()
@@ -216,7 +216,7 @@ def test_what_cannot_be_done_is_said_and_the_file_is_left(stack, keys, arguments
     assert stack.read_bytes() == before
 
 
-def test_the_eleventh_key_is_refused(stack, keys):
+def test_the_eleventh_key_is_rejected(stack, keys):
     _write(stack, f"    chat: {{keys: {list(range(10, 0, -1))}}}\n")
     assert "has 10 valid keys, the maximum. Retire one, for example 1" in keys("add", "chat")[2]
 
@@ -393,7 +393,7 @@ def test_retiring_an_imported_version_takes_its_key_out_of_the_file(stack, keys)
         (f"ipk_chat_1_{IMPORTED}", "The key starts like a derived key (ipk_ or ips_)"),
     ],
 )
-def test_a_plan_refuses_a_weak_key_at_its_line_without_quoting_it(stack, monkeypatch, capsys, key, said):
+def test_a_plan_rejects_a_weak_key_at_its_line_without_quoting_it(stack, monkeypatch, capsys, key, said):
     monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
     shutil.copytree(PROJECT / "infra", stack.parents[1] / "infra", dirs_exist_ok=True)
     _import_key(stack, key)
@@ -406,7 +406,7 @@ def test_a_plan_refuses_a_weak_key_at_its_line_without_quoting_it(stack, monkeyp
     assert "Traceback" not in captured.err
 
 
-def test_a_key_that_stands_in_clear_is_refused_at_its_line_without_being_quoted(stack, capsys):
+def test_a_plain_text_key_is_rejected_at_its_line_without_being_quoted(stack, capsys):
     _write(stack, f'    chat: {{keys: [1], importedKeys: {{"1": {IMPORTED}}}}}\n')
     with pytest.raises(SystemExit) as caught:
         main.run(("validate", "local"))

@@ -60,7 +60,7 @@ def test_a_broken_kubeconfig_is_named_with_its_cure(tmp_path, monkeypatch, text,
         ("something new", "Check with: kubectl --context prod get --raw /api/v1/nodes"),
     ],
 )
-def test_each_refusal_of_kubectl_has_a_remedy(tmp_path, monkeypatch, stderr, remedy):
+def test_each_error_of_kubectl_has_a_remedy(tmp_path, monkeypatch, stderr, remedy):
     (tmp_path / "config").touch()
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     monkeypatch.setattr(subprocess, "run", lambda *_args, **_options: subprocess.CompletedProcess([], 1, "", stderr))

@@ -96,7 +96,7 @@ def test_an_unknown_command_names_the_nearest_one_and_is_bad_input(capsys):
         (["--unheard"], "no such option: --unheard. For the options, run: inferplan --help"),
     ],
 )  # fmt: skip
-def test_a_command_line_that_is_wrong_is_told_in_one_line_with_what_to_type(capsys, arguments, told):
+def test_a_wrong_command_line_is_reported_in_one_line_with_the_remedy(capsys, arguments, told):
     assert exit_code(*arguments) == 2
     assert capsys.readouterr().err == f"inferplan: {told}\n"
 
@@ -132,7 +132,7 @@ def test_an_unforeseen_exception_becomes_one_line_and_a_trace_file(add, capsys, 
     assert Path(trace[1]).stat().st_mode & 0o077 == 0, "a trace is its owner's alone"
 
 
-def test_a_trace_that_cannot_be_kept_is_no_second_failure(add, capsys, tmp_path, monkeypatch):
+def test_a_trace_that_cannot_be_written_causes_no_second_failure(add, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
 
     def command() -> None:
@@ -174,7 +174,7 @@ def test_paths_in_the_environment_are_relative_to_the_folder_of_the_person(capsy
     assert state_directory() == tmp_path / "state"
 
 
-def test_a_full_disk_under_the_output_is_no_defect():
+def test_a_full_disk_is_not_reported_as_a_defect():
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([sys.executable, "-c", VALIDATE], cwd=PROJECT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "inferplan: no space left for the output. Free space and run it again\n")

@@ -124,7 +124,7 @@ def test_it_may_be_read_by_whom_the_umask_lets(new):
     ],
     ids=["plain", "Windows", "folded", "flow", "spaced"],
 )
-def test_secrets_besides_the_seed_are_carried_over_whatever_the_layout(new, edit):
+def test_secrets_other_than_the_seed_are_copied_from_any_layout(new, edit):
     with_secrets(PHRASE, edit=edit)
     code, said = new("acme", "--from", "rich")
     assert code == 0, said
@@ -180,7 +180,7 @@ def test_neither_passphrase_nor_secret_shows_anywhere(new):
 
 
 @pytest.mark.parametrize("name", ["", "a b", "acme/dev", "../acme", "a:b", "ü", "a" * 101, "a\n"])
-def test_a_name_that_pulumi_refuses_is_refused(new, name):
+def test_a_name_that_pulumi_rejects_is_rejected(new, name):
     before = files()
     code, said = new(name)
     assert code == 2
@@ -265,7 +265,7 @@ def test_a_copy_that_would_read_otherwise_is_not_kept(new, monkeypatch):
 
 
 @pytest.mark.parametrize("provider", ["awskms://alias/x?region=eu-central-1", ""])
-def test_a_source_whose_secrets_pulumi_alone_can_ask_for_is_refused_with_what_to_type(new, provider):
+def test_a_source_whose_secrets_only_pulumi_can_decrypt_is_rejected_with_the_command(new, provider):
     text = stack("onprem").read_text()
     stack("kms").write_text(re.sub("encryptionsalt: .*", f"secretsprovider: {provider}" if provider else "", text))
     code, said = new("acme", "--from", "kms")
@@ -276,7 +276,7 @@ def test_a_source_whose_secrets_pulumi_alone_can_ask_for_is_refused_with_what_to
     assert not stack("acme").exists()
 
 
-def test_a_source_with_faults_is_refused_with_their_places(new):
+def test_a_source_with_validation_errors_is_rejected_with_their_lines(new):
     stack("bad").write_text(stack("local").read_text().replace("pool: l40s", "pool: l40"))
     code, said = new("acme", "--from", "bad")
     assert code == 2
@@ -347,7 +347,7 @@ def test_every_command_that_it_tells_to_type_next_exists(new):
         ({"PULUMI_CONFIG_PASSPHRASE_FILE": "none"}, "cannot read none (from PULUMI_CONFIG_PASSPHRASE_FILE)"),
     ],
 )
-def test_a_passphrase_that_guards_nothing_is_refused(new, monkeypatch, environment, said):
+def test_an_empty_or_public_passphrase_is_rejected(new, monkeypatch, environment, said):
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)

@@ -15,7 +15,7 @@ def states(budget):
     return States(project="inferplan", stack="dev", resources=(pool,), config=config)
 
 
-def test_a_plan_over_budget_is_told_with_the_dearest_resource_and_the_remedy():
+def test_a_plan_over_budget_names_the_most_expensive_resource_and_the_remedy():
     said = over_budget(states(5000))
     assert said.startswith("up to $13,159 a month, $8,159 more than the budget of $5,000")
     assert "NodeGroup l40s" in said

@@ -144,7 +144,7 @@ def test_a_real_cluster_is_asked_through_kubectl_and_shows_the_newest_line_of_th
     assert "copying: 1.0 GiB of 15.0 GiB" in words
 
 
-def test_a_cluster_that_does_not_answer_is_told_in_kubectls_words(kubectl, capsys, monkeypatch, tmp_path):
+def test_a_cluster_that_does_not_answer_is_reported_with_the_message_of_kubectl(kubectl, capsys, monkeypatch, tmp_path):
     (tmp_path / "kubeconfig").write_text("apiVersion: v1")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     kubectl(None)

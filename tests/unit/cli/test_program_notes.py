@@ -5,7 +5,7 @@ from operations.notes import program_notes
 from rehearsal.engine.wire.recording import Diagnostic, Recording
 
 
-def test_what_the_program_says_is_told_with_the_resource_that_it_is_about(capsys):
+def test_a_message_of_the_program_names_its_resource(capsys):
     urn = "urn:pulumi:s::inferplan::inferplan:serving:RayServeService::chat"
     said = (
         Diagnostic(severity="info", message="chat: upgradeStrategy None", urn=urn),

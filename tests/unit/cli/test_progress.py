@@ -42,7 +42,7 @@ def test_steps_say_what_they_wait_for_whenever_that_changes(log):
     ]
 
 
-def test_a_resource_is_told_when_it_changes_waits_gets_ready_and_fails(log):
+def test_a_resource_gets_a_line_when_it_changes_waits_gets_ready_and_fails(log):
     view, lines = log
     view.resource(engine.Applied(target=JOB, change="unchanged"))
     view.resource(engine.Applied(target=JOB, change="created"))

@@ -64,7 +64,7 @@ def test_bad_input_gets_a_sentence(capsys, arguments, words):
 
 
 @pytest.mark.parametrize("depth", [50, 150, 400, 700, 950, 5000])
-def test_inputs_of_any_depth_are_shown_or_refused_in_a_sentence(tmp_path, capsys, depth):
+def test_inputs_of_any_depth_are_shown_or_rejected_in_a_sentence(tmp_path, capsys, depth):
     deep = '{"a":' * depth + "1" + "}" * depth
     urn = "urn:pulumi:d::p::x:y:Z::n"
     old, new = (f'{{"type": "x:y:Z", "urn": "{urn}", "inputs": {each}}}' for each in (deep, deep.replace("1", "2")))

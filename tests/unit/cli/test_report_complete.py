@@ -105,7 +105,7 @@ def edit_settings(folder, change):
     return edit
 
 
-def test_a_stack_without_a_preview_is_red_and_named_beside_the_others(repository):
+def test_a_stack_without_a_preview_is_red_and_listed_with_the_others(repository):
     commit = head(repository, lambda: (repository / "infra" / "code.py").write_text("# other\n"))
     code, text, data = report(repository, commit, {"local.ndjson": plan_of("local")})
     assert code == 3
@@ -196,7 +196,7 @@ def test_weaker_policy_settings_are_risks(repository, change, words):
     assert "no violation found" in text
 
 
-def test_exemptions_in_force_stand_beside_no_violation_found(repository):
+def test_exemptions_in_force_are_listed_with_no_violation_found(repository):
     known = [("apps/v1:Deployment", f"known-{index}") for index in range(2)]
     events = {"prod.ndjson": plan_of("prod", resources=known)}
     code, text, data = report(repository, head(repository, edit_stack(repository, "prod")), events)

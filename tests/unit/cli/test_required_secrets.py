@@ -59,7 +59,7 @@ def test_each_kind_of_secret_has_the_command_that_creates_it(thing, command):
     ],
     ids=["optional", "part of the stack", "issued by cert-manager"],
 )
-def test_a_secret_that_nobody_has_to_create_is_not_listed(objects):
+def test_a_secret_that_need_not_be_created_is_not_listed(objects):
     assert required_secrets(objects, "chat") == []
 
 

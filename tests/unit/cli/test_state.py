@@ -58,7 +58,7 @@ def test_a_model_without_servers_says_that_it_waits_for_its_files_and_how_they_s
     assert reason([job]) == f"waits for its files: preheat {MODEL} {words}"
 
 
-def test_a_pod_that_refuses_unverified_files_is_quoted(reason):
+def test_the_message_of_a_pod_that_rejects_unverified_files_is_quoted(reason):
     ended = {"terminated": {"exitCode": 1, "message": f"noise\n{MISSING}\n"}}
     refusing = {"name": "verified", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}
     held = {"name": "server", "state": {"waiting": {"reason": "PodInitializing"}}}
@@ -79,7 +79,7 @@ def test_a_pod_that_kueue_holds_back_says_in_which_queue_it_waits(reason):
     ("owner", "words"),
     [({"kind": "Pod", "name": "pod-1"}, "1 more needed"), ({"kind": "LeaderWorkerSet", "name": "wide-group"}, "2 more needed")],
 )
-def test_what_kueue_does_not_admit_is_told_in_its_words_by_what_waits(workspace, owner, words):
+def test_workloads_that_kueue_does_not_admit_show_its_message(workspace, owner, words):
     reserved = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": words}
     waiting = {"metadata": {"ownerReferences": [owner]}, "status": {"conditions": [reserved]}}
     admitted = {"metadata": {"ownerReferences": [owner]}, "status": {"conditions": [{**reserved, "status": "True"}]}}

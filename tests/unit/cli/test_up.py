@@ -22,7 +22,7 @@ CLUSTER: Any = SimpleNamespace(kubeconfig="/state/kubeconfig")
 
 
 @pytest.mark.parametrize("found", [True, False])
-def test_a_shell_that_does_not_find_the_command_is_told_how_to(monkeypatch, tmp_path, found):
+def test_a_shell_that_does_not_find_the_command_gets_the_line_that_activates_it(monkeypatch, tmp_path, found):
     programs = Path(sys.executable).parent
     monkeypatch.setenv("PATH", os.pathsep.join([str(programs)] if found else [str(tmp_path)]))
     monkeypatch.chdir(programs.parent)

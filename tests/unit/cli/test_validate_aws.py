@@ -49,7 +49,7 @@ SYSTEM = "    system: {provider: eks, instanceTypes: [m7i.2xlarge], size: {min: 
         ("dev", "capacityTypes: [SPOT]", "capacityTypes: [SPOTTY]", "nodePools.l4.capacityTypes[0]: 'SPOTTY' is not valid. Expected ON_DEMAND"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_line_and_the_way_out(validated, stack, old, new, said):
+def test_a_validation_error_has_its_line_and_the_remedy(validated, stack, old, new, said):
     code, words = validated(stack, old, new)
     assert code == 2
     assert said in words, words

@@ -13,7 +13,7 @@ def verify(capsys, *arguments: str) -> tuple[int, str]:
     return int(ended.value.code or 0), captured.out + captured.err
 
 
-def test_a_place_without_caches_is_told_what_belongs_there(capsys, tmp_path):
+def test_a_directory_without_caches_is_rejected_with_what_to_give(capsys, tmp_path):
     code, words = verify(capsys, str(tmp_path))
     assert code == 2
     assert f"no {READY} file" in words
@@ -25,7 +25,7 @@ def test_a_directory_that_is_not_there_is_named(capsys, tmp_path):
     assert "nowhere is not a directory" in words
 
 
-def test_a_mark_that_nobody_can_read_is_bad_and_says_what_to_do(capsys, tmp_path):
+def test_an_unreadable_manifest_is_bad_and_has_a_remedy(capsys, tmp_path):
     (tmp_path / READY).write_text("not a manifest")
     code, words = verify(capsys, str(tmp_path))
     assert code == 1

@@ -166,7 +166,7 @@ def test_an_empty_stream_says_that_the_run_never_began():
     assert read_bytes(b"").incomplete == "the stream is empty; the run ended before it began"
 
 
-def test_a_replacement_that_a_cut_leaves_half_told_is_one_replacement():
+def test_a_replacement_in_a_truncated_stream_is_one_replacement():
     lines = (KUBERNETES / "changes.ndjson").read_text().splitlines()
     first = next(index for index, line in enumerate(lines) if '"create-replacement"' in line)
     assert read_bytes("\n".join(lines[: first + 1]).encode()).counts["replace"] == 1
@@ -186,14 +186,14 @@ def test_a_replacement_that_a_cut_leaves_half_told_is_one_replacement():
         (b"[" * 200000 + b"]" * 200000, ["nested too deeply"]),
     ],
 )
-def test_what_is_no_stream_is_refused_with_the_place_and_what_to_give(content, words):
+def test_other_input_is_rejected_with_its_position_and_the_remedy(content, words):
     with pytest.raises(EventsError) as refusal:
         read_bytes(content)
     for word in [*words, "pulumi preview --json"]:
         assert word in str(refusal.value)
 
 
-def test_a_hundred_megabytes_of_one_line_are_refused_without_being_read_whole():
+def test_a_line_of_a_hundred_megabytes_is_rejected_without_being_read_whole():
     class Endless:
         given = 0
 
@@ -209,7 +209,7 @@ def test_a_hundred_megabytes_of_one_line_are_refused_without_being_read_whole():
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=300))
-def test_any_bytes_are_read_or_refused(content):
+def test_any_bytes_are_read_or_rejected(content):
     assert "events" in outcome_of(content)
 
 
@@ -222,7 +222,7 @@ _JSON = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(kind=st.sampled_from(["resOutputsEvent", "policyEvent", "summaryEvent", "preludeEvent", "steps"]), body=_JSON)
-def test_any_json_in_an_event_is_read_or_refused(kind, body):
+def test_any_json_in_an_event_is_read_or_rejected(kind, body):
     assert "events" in outcome_of(json.dumps({kind: body}).encode())
 
 

@@ -37,7 +37,7 @@ def test_two_thousand_alike_updates_are_one_entry_one_risk_and_one_rollout():
     assert len(text) < 6_000
 
 
-def test_updates_that_differ_are_told_one_by_one():
+def test_different_updates_are_listed_one_by_one():
     text = render(report_on(*(step("update", DEPLOYMENT, f"m-{index}", model("a:1"), model(f"a:{index}")) for index in (2, 3))))
     assert "Deployments" not in text
     assert text.count("✏️ to update") == 2

@@ -57,7 +57,7 @@ def test_no_price_is_none(each):
     assert price_of(each) is None
 
 
-def test_several_prices_are_refused():
+def test_several_prices_are_rejected():
     with pytest.raises(ValueError, match=r"several prices: 1\.0, 2\.0"):
         price_of(product("1.0", "2.0"))
 

@@ -36,7 +36,7 @@ def changes() -> Report:
     return make_report([read_file(KUBERNETES / "changes.ndjson")])
 
 
-def test_verdict_and_counts_stand_in_one_line_after_the_marker(changes):
+def test_verdict_and_counts_are_in_one_line_after_the_marker(changes):
     first, second = comment.render(changes).splitlines()[:2]
     assert first == marker(changes)
     assert second.startswith(
@@ -52,7 +52,7 @@ def test_every_delete_and_replace_is_a_risk_with_its_cause(changes):
     ]
 
 
-def test_what_ends_without_loss_is_told_folded_and_is_no_risk():
+def test_deletions_without_loss_are_folded_and_not_counted_as_risks():
     old, new = {"metadata": {"name": "a-1"}}, {"metadata": {"name": "a-2"}}
     report = report_on(step("replace", CONFIG_MAP, "a", old, new, keys=["metadata.name"]))
     assert report.verdict == "no risky changes"
@@ -194,7 +194,7 @@ def test_a_risk_says_what_it_means_in_words(event, what, words):
         step("update", "kubernetes:networking.k8s.io/v1:Ingress", "i", {"spec": {}}, {"spec": {"rules": [{"host": "b"}]}}),
     ],
 )
-def test_what_adds_is_no_risk(event):
+def test_additions_are_not_a_risk(event):
     assert report_on(event).stacks[0].risks == ()
 
 

@@ -40,7 +40,7 @@ def node(cards=4, pool="l40s"):
     return {"metadata": {"labels": {"inferplan.dev/pool": pool}}, "status": {"allocatable": {"nvidia.com/gpu": cards, "memory": "64Gi"}}}
 
 
-def test_a_host_that_changes_is_told_once_and_of_the_object_that_has_it():
+def test_a_changed_host_is_reported_once_for_its_object():
     old, new = ({"spec": {"host": host}} for host in "ab")
     rules_old, rules_new = ({"spec": {"rules": [{"host": host}]}} for host in "ab")
     found = risks(
@@ -50,12 +50,12 @@ def test_a_host_that_changes_is_told_once_and_of_the_object_that_has_it():
     assert [(what, name) for what, name, _ in found] == [("changes its host", "gateway")]
 
 
-def test_the_end_of_a_component_is_told_by_what_is_in_it():
+def test_a_removed_component_is_reported_by_its_resources():
     component = step("delete", "inferplan:storage:ModelBucket", "weights", {}, old_state={"custom": False})
     assert [name for _, name, _ in risks(component, step("delete", BUCKET, "inner", {}))] == ["inner"]
 
 
-def test_what_is_protected_makes_the_engine_refuse_and_says_what_would_be_lost():
+def test_a_protected_resource_is_reported_as_rejected_with_its_loss():
     kept = {"old_state": {"protect": True}, "new_state": {"protect": True}}
     events = [step("replace", BUCKET, "weights", {"bucket": "a"}, {"bucket": "b"}, keys=["bucket"], **kept)]
     events += [
@@ -69,7 +69,7 @@ def test_what_is_protected_makes_the_engine_refuse_and_says_what_would_be_lost()
     assert len(found) == 2
 
 
-def test_protection_that_is_taken_off_is_told_of_each_kind_that_matters_and_of_the_others_together():
+def test_removed_protection_is_reported_for_each_important_kind_and_once_for_the_others():
     kept, free = {"protect": True, "retainOnDelete": True}, {}
     types = (BUCKET, "aws:eks/cluster:Cluster", "aws:s3/a:A", "aws:s3/b:B", "aws:s3/c:C")
     found = risks(*(step("same", type_, "weights", {}, {}, old_state=kept, new_state=free) for type_ in types))
@@ -96,7 +96,7 @@ def test_a_pool_that_loses_the_nodes_of_models_that_stay_is_a_risk():
     assert ("is overcommitted", "l40s", "pods stay Pending until it has more nodes or smaller requests") in risks(*nodes, stays)
 
 
-def test_a_shortage_that_was_there_before_is_no_news():
+def test_a_shortage_that_existed_before_is_not_reported():
     events = [
         step("same", NODE, "a", node(), node()),
         step("same", DEPLOYMENT, "m", model(replicas=8), model(replicas=8)),
@@ -182,7 +182,7 @@ def test_a_run_that_failed_shows_its_errors_unfolded():
     assert "no violation found by" in render(report_on(PolicyPacks={"p": "1"}))
 
 
-def test_the_rehearsal_of_a_stack_without_a_preview_is_told_all_the_same():
+def test_the_rehearsal_of_a_stack_without_a_preview_is_reported():
     found = findings_of([], stack="other", base="a", head="b", outcome="stuck")
     text = render(make_report([preview()], rehearsals=[found]))
     assert "### Rehearsed upgrade of other" in text
@@ -231,7 +231,7 @@ def policy(message, level="mandatory"):
     return {"policyEvent": {"resourceUrn": urn(DEPLOYMENT, "m"), "message": message, **about}}
 
 
-def test_a_rule_of_our_pack_is_told_under_its_own_name_and_severity():
+def test_a_rule_of_our_pack_is_reported_with_its_name_and_severity():
     line = "Rules on single resources.\n[image-disallow-latest] Deployment/m spec.containers[0].image: has the tag latest; name a version\n"
     content = preview(policy(line))
     (result,) = make_report([content], read_rule=read_rule).stacks[0].policies
@@ -240,7 +240,7 @@ def test_a_rule_of_our_pack_is_told_under_its_own_name_and_severity():
     assert result.findings == (("Deployment m", "spec.containers[0].image: has the tag latest; name a version"),)
 
 
-def test_advice_that_could_not_be_judged_is_folded_and_a_refusal_for_the_same_reason_blocks():
+def test_advice_that_was_not_evaluated_is_folded_and_a_violation_for_the_same_reason_blocks():
     unknown = "x\n[image-disallow-latest] Deployment/m: is known only after an update, so the rule cannot be evaluated; name a version"
     advised = make_report([preview(policy(unknown, "advisory"))], read_rule=read_rule)
     assert [each.evaluated for each in advised.stacks[0].policies] == [False]
@@ -279,7 +279,7 @@ def test_an_object_named_by_its_content_is_judged_as_replaced():
     assert claim[0] == "replaced"
 
 
-def test_two_objects_that_only_look_alike_are_not_taken_for_one():
+def test_two_similar_objects_are_not_merged():
     parent = urn("inferplan:preheat:PreheatJob", "llama")
     claim = "kubernetes:core/v1:PersistentVolumeClaim"
     twice = [*renamed(claim, parent, {}, {}), step("create", claim, "m-0123456789", None, {}, parent=parent)]

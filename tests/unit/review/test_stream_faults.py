@@ -74,12 +74,12 @@ def test_counts_that_are_forged_to_nothing_do_not_hide_the_resources():
     assert rank_of(map(json.dumps, events)) == INCOMPLETE
 
 
-def test_two_runs_in_one_file_are_refused():
+def test_two_runs_in_one_file_are_rejected():
     with pytest.raises(EventsError, match="the file holds two runs"):
         read_bytes("\n".join([*LINES, *LINES]).encode())
 
 
-def test_two_stacks_in_one_file_are_refused():
+def test_two_stacks_in_one_file_are_rejected():
     other = [line.replace("urn:pulumi:", "urn:pulumi:other-") for line in LINES]
     mixed = [line for pair in zip(LINES, other, strict=True) for line in pair if '"summaryEvent"' not in line]
     with pytest.raises(EventsError, match="Give one file per stack"):

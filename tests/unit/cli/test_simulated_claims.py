@@ -1,4 +1,4 @@
-"""Claims that exist where a stack really runs, and that a rehearsal has to make up."""
+"""Claims that exist on a real cluster, and that a rehearsal creates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stackfile.settings import validate
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "storage" / "Pulumi.stores.yaml"
 
 
-def test_a_claim_of_the_stack_is_made_up_with_a_volume_that_is_bound_to_it():
+def test_a_claim_of_the_stack_is_created_with_a_volume_that_is_bound_to_it():
     made = {each["kind"]: each for each in simulated_objects(validate(read_stack(EXAMPLE))) if each["kind"].startswith("Persistent")}
     volume, claim = made["PersistentVolume"], made["PersistentVolumeClaim"]
     assert claim["metadata"] == volume["spec"]["claimRef"] == {"name": "models", "namespace": "inference"}
