@@ -5,7 +5,7 @@ from typing import Any
 
 from operations.live import ObjectKey
 from operations.recovery.deployment import Declared
-from rehearsal.engine.providers.kubernetes import is_object, is_patch
+from rehearsal.engine.providers.kubernetes import is_object
 from rehearsal.engine.wire.recording import Recording, Registration
 from rehearsal.engine.wire.values import UNKNOWN, Secret
 
@@ -27,7 +27,7 @@ def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]
 def registered_objects(recording: Iterable[Registration], namespace: str) -> Iterator[tuple[Registration, ObjectKey]]:
     """The registrations of Kubernetes objects in `recording` with the objects' keys, without those that only patch an object."""
     for each in recording:
-        if each.custom and not each.read and is_object(each.type, each.inputs) and not is_patch(each.type):
+        if each.custom and not each.read and is_object(each.type, each.inputs):
             yield each, key_of(each, namespace)
 
 

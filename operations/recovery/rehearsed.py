@@ -22,8 +22,7 @@ def findings(cluster: Cluster) -> Iterator[str]:
 
     live = LiveCluster(cluster.get)
     for entry in read_entries(cluster.directory, cluster.uid):
-        live_key = entry.object_key
-        key = ObjectKey(entry.api_version, live_key.kind, live_key.namespace, live_key.name)
+        key = ObjectKey(entry.api_version, entry.key.kind, entry.key.namespace, entry.key.name)
         there = live.find(key) is not None
         if not entry.done:
             yield f"{key}: the run ended while it was applied, and it {'exists' if there else 'does not exist'}; it is applied again"

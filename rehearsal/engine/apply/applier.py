@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from rehearsal.cluster.api import ApiError
-from rehearsal.engine.apply.journal import PATCH_SUFFIX, Entry, Inventory, Journal
+from rehearsal.engine.apply.journal import Entry, Inventory, Journal
 from rehearsal.engine.apply.objects import Manner, Objects, Result
 from rehearsal.engine.apply.operators import reconcile
 from rehearsal.engine.plan.change import compare
 from rehearsal.engine.plan.states import ResourceState, state_of
 from rehearsal.engine.program.monitor import Realized
 from rehearsal.engine.providers import aws
-from rehearsal.engine.providers.kubernetes import fresh_name, is_autonamed, is_object, is_on, is_patch, metadata_of, renamed
+from rehearsal.engine.providers.kubernetes import fresh_name, is_autonamed, is_object, is_on, metadata_of, renamed
 from rehearsal.engine.wait.object_events import Applied, Failed, Key, Ready, Skipped, Target
 from rehearsal.engine.wait.reasons import rejection
-from rehearsal.engine.wait.timeouts import delete_limit, ready_limit
+from rehearsal.engine.wait.timeouts import limit_of
 from rehearsal.engine.wait.waiter import Interrupted, Waiter
 from rehearsal.engine.wire.recording import Registration
 from rehearsal.engine.wire.values import Secret, has_unknown, mark_secrets, reveal, without_secrets
@@ -117,36 +117,30 @@ class Applier:
         body = reveal(inputs)
         namespace = (target.namespace or "default") if resource.namespaced else ""  # the kind may be new
         key = Key(inputs["kind"], namespace, target.name)
-        patch = is_patch(registration.type)
-        journal_key = replace(key, kind=key.kind + PATCH_SUFFIX) if patch else key
-        current = self._inventory.current(registration, journal_key)
-        earlier = current if current is not None and current.key == journal_key else None
-        if not patch and earlier is None:
-            conflict = self._inventory.conflict(journal_key, registration, self.objects.get(resource, key))
+        current = self._inventory.current(registration, key)
+        earlier = current if current is not None and current.key == key else None
+        if earlier is None:
+            conflict = self._inventory.conflict(key, registration, self.objects.get(resource, key))
             if conflict is not None:
                 raise conflict
-        same = earlier is not None and earlier.done and earlier.state.inputs == state.inputs
-        self.journal.intend(journal_key, inputs["apiVersion"], state)
+        manner = Manner(
+            limit=limit_of(registration.options.custom_timeouts.delete),
+            replace=self._replacing(earlier, state),
+            exists=earlier is not None,
+            same=earlier is not None and earlier.done and earlier.state.inputs == state.inputs,
+            ignore=registration.options.ignore_changes,
+            force=is_on(self._provider(state), "enablePatchForce"),
+        )
+        self.journal.intend(key, inputs["apiVersion"], state)
         with self._lock:
-            self.declared.add(journal_key)
+            self.declared.add(key)
         try:
-            if patch:
-                result = self.objects.patch(body, key, resource, registration.urn)
-            else:
-                manner = Manner(
-                    limit=delete_limit(registration.options.custom_timeouts.delete),
-                    replace=self._replacing(earlier, state),
-                    exists=earlier is not None,
-                    same=same,
-                    ignore=registration.options.ignore_changes,
-                    force=is_on(self._provider(state), "enablePatchForce"),
-                )
-                result = self.objects.apply(body, key, resource, manner)
+            result = self.objects.apply(body, key, resource, manner)
         except (ApiError, ObjectFailed) as error:
             if earlier is None:
-                self.journal.gone(journal_key)  # the resource still has its previous object
+                self.journal.gone(key)  # the resource still has its previous object
             raise (rejection(error) if isinstance(error, ApiError) else error) from error
-        self._note(target, journal_key, result, renamed=current is not None and earlier is None)
+        self._note(target, key, result, renamed=current is not None and earlier is None)
         return key, result
 
     def _named(self, registration: Registration) -> tuple[Registration, ResourceState]:
@@ -164,7 +158,8 @@ class Applier:
 
     def _await(self, registration: Registration, target: Target, result: Result) -> Object:
         began = time.monotonic()
-        limit = ready_limit(registration.options.custom_timeouts, result.live, is_new=result.change in ("created", "replaced"))
+        timeouts, is_new = registration.options.custom_timeouts, result.change in ("created", "replaced")
+        limit = limit_of(timeouts.create if is_new else timeouts.update)
         live, stub = reconcile.ready(self._waiter.api, self._waiter, target, result.live, limit)
         spec = live.get("spec") or {}
         note = _NOT_AWAITED.get(live["kind"], _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "")

@@ -25,7 +25,6 @@ from rehearsal.errors import ObjectFailed
 
 _FORMAT: Final = "inferplan-journal/1"
 _FILE: Final = "applied.jsonl"
-PATCH_SUFFIX: Final = "Patch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +49,6 @@ class Entry:
     @property
     def urn(self) -> str:
         return self.state.urn
-
-    @property
-    def object_key(self) -> Key:
-        """The key of the object itself; that of a Patch resource in the journal ends in `Patch`."""
-        return replace(self.key, kind=self.key.kind.removesuffix(PATCH_SUFFIX))
 
 
 class Journal:

@@ -7,7 +7,6 @@ program says so, with the annotation `pulumi.com/patchForce` or the provider's `
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -169,33 +168,10 @@ class Objects:
             live = self.api.apply(f"{path}/status", status, manager=MANAGER, force=True)[0]
         return live, created
 
-    def patch(self, body: Object, key: Key, resource: Resource, urn: str) -> Result:
-        """Own the fields in `body` of an object that others created (the provider's Patch resources)."""
-        before, manager = self.get(resource, key), patch_manager(urn)
-        force = _forces(body)
-        try:
-            live, created = self.api.apply(resource.path(key.namespace, key.name), body, manager=manager, force=force)
-        except ApiError as error:
-            raise rejection(error) from error
-        same = before is not None and content_of(before, manager) == content_of(live, manager)
-        return Result(live=live, change="created" if created else "unchanged" if same else "changed")
-
-    def unpatch(self, key: Key, resource: Resource, live: Object, urn: str) -> None:
-        body = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": {"name": key.name}}
-        try:
-            self.api.apply(resource.path(key.namespace, key.name), body, manager=patch_manager(urn), force=True)
-        except ApiError as error:
-            raise rejection(error) from error
-
     def delete(self, key: Key, resource: Resource, live: Object, limit: float) -> None:
         """Delete `live` and its children, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
         childless = reconcile.delete_children(self.api, self.waiter, live, limit)
         self.waiter.delete(key, resource, live, limit=limit, childless=childless)
-
-
-def patch_manager(urn: str) -> str:
-    """The field manager of one Patch resource, so that releasing its fields keeps those of others."""
-    return f"{MANAGER}-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
 
 
 def _forces(body: Object) -> bool:

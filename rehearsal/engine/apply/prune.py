@@ -14,7 +14,7 @@ from typing import Final
 from rehearsal.engine.apply.journal import Entry, Journal
 from rehearsal.engine.apply.objects import Objects
 from rehearsal.engine.wait.object_events import ApplyFailed, Deleted, Deleting, Failed, Target
-from rehearsal.engine.wait.timeouts import delete_limit
+from rehearsal.engine.wait.timeouts import limit_of
 from rehearsal.errors import ObjectFailed
 
 # Deleted after other kinds, even without a dependency: pods need their node to end, claims wait for their pods.
@@ -99,19 +99,15 @@ class Pruner:
     def _delete(self, entry: Entry, reason: str) -> tuple[bool, float]:
         """Returns True if the object existed, and the seconds until it was gone."""
         began = time.monotonic()
-        key = entry.object_key
         try:
-            resource = self.objects.api.resource(entry.api_version, key.kind)
-            live = self.objects.get(resource, key)
+            resource = self.objects.api.resource(entry.api_version, entry.key.kind)
+            live = self.objects.get(resource, entry.key)
         except LookupError:
             live = None  # the kind was deleted with its definition, and so were its objects
         else:
             if live is not None:
                 self.objects.waiter.listener(Deleting(target=target_of(entry), reason=reason + _difference(entry)))
-                if key != entry.key:
-                    self.objects.unpatch(key, resource, live, entry.urn)
-                else:
-                    self.objects.delete(key, resource, live, delete_limit(entry.state.delete_timeout))
+                self.objects.delete(entry.key, resource, live, limit_of(entry.state.delete_timeout))
         self.journal.gone(entry.key)
         return live is not None, time.monotonic() - began
 

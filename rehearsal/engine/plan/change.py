@@ -13,7 +13,7 @@ from typing import Any, Literal
 from kube.paths import Path, covers, parse, text_of
 from rehearsal.engine.plan.states import ResourceState
 from rehearsal.engine.providers import aws
-from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, is_patch, renamed, replaces, replacing_patterns
+from rehearsal.engine.providers.kubernetes import is_autonamed, is_object, renamed, replaces, replacing_patterns
 from rehearsal.engine.wire.values import UNKNOWN, Masked
 
 Kind = Literal["add", "delete", "update"]
@@ -84,7 +84,7 @@ def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, An
     before, after = (_canonical(old.inputs), _canonical(new.inputs)) if kubernetes else (old.inputs, new.inputs)
     if kubernetes and is_autonamed(before) and is_autonamed(after):
         after = renamed(after, before["metadata"]["name"])  # the provider keeps the name of the existing object
-    patterns = replacing_patterns(after, provider=provider, patch=is_patch(new.type)) if kubernetes else ()
+    patterns = replacing_patterns(after, provider=provider) if kubernetes else ()
     patterns += aws.replacing_patterns(new.type)
     patterns += tuple(parse(text) for text in new.replace_on_changes)
     ignored = tuple(parse(text) for text in new.ignore_changes)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kube.paths import Path, parse
 from rehearsal.engine.wire.recording import Registration
-from rehearsal.engine.wire.values import UNKNOWN, Secret, has_unknown, reveal
+from rehearsal.engine.wire.values import UNKNOWN, has_unknown, reveal
 
 Outputs = dict[str, Any]
 ACCOUNT = "000000000000"
@@ -36,13 +36,7 @@ def realize(registration: Registration) -> tuple[str, Outputs]:
     if registration.type.startswith("aws:"):
         id_ = _aws_id(registration, digits)
         return id_, {**registration.inputs, **_aws_outputs(registration, id_)}
-    id_ = f"{registration.name}-{digits}"
-    outputs = dict(registration.inputs)
-    if registration.type == "random:index/randomPassword:RandomPassword":
-        length = outputs.get("length")
-        text = hashlib.sha256(id_.encode()).hexdigest() * 4
-        outputs["result"] = Secret(text[: length if isinstance(length, int) else 16])
-    return id_, outputs
+    return f"{registration.name}-{digits}", dict(registration.inputs)
 
 
 def _aws_id(registration: Registration, digits: str) -> str:

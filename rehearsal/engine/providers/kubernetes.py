@@ -21,13 +21,9 @@ AUTONAMED = "pulumi.com/autonamed"
 
 
 def is_object(type_: str, inputs: Mapping[str, Any]) -> bool:
-    """True if a registration of `type_` is one object of the Kubernetes API."""
-    return type_.startswith("kubernetes:") and isinstance(inputs.get("kind"), str) and isinstance(inputs.get("apiVersion"), str)
-
-
-def is_patch(type_: str) -> bool:
-    """True if `type_` is a Patch resource, which owns some fields of an object that others created."""
-    return type_.startswith("kubernetes:") and type_.endswith("Patch")
+    """True if a registration of `type_` is one whole object of the Kubernetes API, not a Patch resource."""
+    is_kind = type_.startswith("kubernetes:") and not type_.endswith("Patch")
+    return is_kind and isinstance(inputs.get("kind"), str) and isinstance(inputs.get("apiVersion"), str)
 
 
 def metadata_of(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,9 +35,9 @@ def metadata_of(inputs: Mapping[str, Any]) -> dict[str, Any]:
 def identity(type_: str, inputs: Mapping[str, Any], namespace: str) -> tuple[str, str, str, str] | None:
     """API group, kind, namespace and name of an object, by default in `namespace`.
 
-    None for Patch resources, for resources that are not objects, and if a part is unknown or not a text.
+    None for resources that are not objects, and if a part is unknown or not a text.
     """
-    if not is_object(type_, inputs) or is_patch(type_):
+    if not is_object(type_, inputs):
         return None
     metadata = metadata_of(inputs)
     name, namespace = metadata.get("name"), metadata.get("namespace") or namespace
@@ -71,14 +67,14 @@ def with_name(type_: str, name: str, urn: str, inputs: dict[str, Any], *, provid
 
     `provider` is the inputs of the explicit provider resource, {} for the default one.
     """
-    if not is_object(type_, inputs) or is_patch(type_):
+    if not is_object(type_, inputs):
         return inputs
     metadata = inputs.get("metadata")
     if metadata is None:
         metadata = {}
     if not isinstance(metadata, dict) or metadata.get("name") or metadata.get("generateName"):
         return inputs
-    patterns = replacing_patterns(inputs, provider=provider, patch=False)
+    patterns = replacing_patterns(inputs, provider=provider)
     # Secrets leave no trace: without digests all of them look alike.
     content = to_json(mask([values_at(inputs, pattern) for pattern in patterns], urn=urn), digests=False)
     digits = hashlib.sha256(f"{urn}\0{json.dumps(content, sort_keys=True)}".encode()).hexdigest()[:8]
@@ -95,13 +91,11 @@ _MUTABLE: Final = {
 }
 
 
-def replacing_patterns(inputs: Mapping[str, Any], *, provider: Mapping[str, Any], patch: bool) -> tuple[Path, ...]:
+def replacing_patterns(inputs: Mapping[str, Any], *, provider: Mapping[str, Any]) -> tuple[Path, ...]:
     """Patterns of the paths whose change replaces the object with `inputs`.
 
-    `provider` is the inputs of its provider resource ({} for the default provider); `patch` is true for Patch resources.
+    `provider` is the inputs of its provider resource ({} for the default provider).
     """
-    if patch:
-        return tuple(parse(text) for text in _IDENTITY)
     kind = f"{inputs.get('apiVersion')}/{inputs.get('kind')}"
     option, data = _MUTABLE.get(kind, ("", ()))
     mutable = inputs.get("immutable") is not True and is_on(provider, option)

@@ -7,10 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, Final
-
-from rehearsal.engine.wait.readiness import TIMEOUT_SECONDS, annotation
-from rehearsal.engine.wire.recording import Timeouts
+from typing import Final
 
 DEFAULT_SECONDS: Final = 600.0
 # The scheduler retries a pending pod within 10 s after the last relevant change (podMaxBackoffSeconds, Kubernetes 1.34); the rest
@@ -39,16 +36,8 @@ def spelled(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
 
 
-def ready_limit(timeouts: Timeouts, live: dict[str, Any], *, is_new: bool) -> float:
-    """Seconds until the object `live` must be ready: its custom timeout, else its annotation, else ten minutes."""
-    if duration := timeouts.create if is_new else timeouts.update:
-        return seconds_of(duration)
-    seconds = annotation(live, TIMEOUT_SECONDS)
-    return float(seconds) if seconds.isdigit() else DEFAULT_SECONDS
-
-
-def delete_limit(duration: str | None) -> float:
-    """Seconds until a deleted object must be gone; `duration` is its custom timeout."""
+def limit_of(duration: str | None) -> float:
+    """The seconds of a custom timeout, else ten minutes."""
     return seconds_of(duration) if duration else DEFAULT_SECONDS
 
 
