@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import Result, at_most, run
+from tests.review_streams import step
 
 FORMS = ("markdown", "html", "json")
 MEBIBYTES = 150.0
 LIMITS = ((1_000, 10, ("markdown",), 1.0), *((10_000, 1, (form,), 5.0) for form in FORMS), (10_000, 1, FORMS, float("inf")))
 """Resources, of how many one changes, forms of the report, most seconds of CPU time."""
-_TYPE = "kubernetes:apps/v1:Deployment"
-_STACK = "urn:pulumi:dev::bench::pulumi:pulumi:Stack::bench-dev"
+_IMAGE = "spec.template.spec.containers[0].image"
 _CODE = """
 import pathlib, sys
 from review import html, markdown
@@ -47,19 +47,16 @@ def events(count: int, change_each: int) -> Iterator[dict[str, Any]]:
             op = "replace"
         counts[op] += 1
         for part in ("create-replacement", "replace", "delete-replaced") if op == "replace" else (op,):
-            for kind in ("resourcePreEvent", "resOutputsEvent"):
-                yield {kind: {"metadata": _metadata(part, index, logical=part == op), "planning": True}}
+            change = {_IMAGE: {"diffKind": "update-replace" if "replace" in part else "update", "inputDiff": False}}
+            old, new = _inputs(index, "a"), None if part == "delete-replaced" else _inputs(index, "a" if part == "same" else "b")
+            diff = None if part == "same" else change
+            event = step(part, "kubernetes:apps/v1:Deployment", f"model-{index}", old, new, diff=diff, logical=part == op)
+            yield {"resourcePreEvent": event["resOutputsEvent"]}
+            yield event
     yield {"summaryEvent": {"maybeCorrupt": False, "resourceChanges": counts, "isPreview": True, "result": "succeeded"}}
 
 
-def _metadata(op: str, index: int, *, logical: bool) -> dict[str, Any]:
-    path = "spec.template.spec.containers[0].image"
-    diff = None if op == "same" else {path: {"diffKind": "update-replace" if "replace" in op else "update", "inputDiff": False}}
-    old, new = _state(index, "a"), None if op == "delete-replaced" else _state(index, "a" if op == "same" else "b")
-    return {"op": op, "urn": old["urn"], "type": _TYPE, "old": old, "new": new, "detailedDiff": diff, "logical": logical}
-
-
-def _state(index: int, image: str) -> dict[str, Any]:
+def _inputs(index: int, image: str) -> dict[str, Any]:
     container = {
         "name": "server",
         "image": image,
@@ -68,9 +65,7 @@ def _state(index: int, image: str) -> dict[str, Any]:
         "resources": {"limits": {"nvidia.com/gpu": "1", "memory": "64Gi"}},
     }
     spec = {"replicas": 2, "template": {"metadata": {"labels": {"app": str(index)}}, "spec": {"containers": [container]}}}
-    inputs = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"m-{index}"}, "spec": spec}
-    identity = {"type": _TYPE, "urn": f"urn:pulumi:dev::bench::{_TYPE}::model-{index}", "id": f"x/m-{index}", "parent": _STACK}
-    return {**identity, "custom": True, "inputs": inputs, "outputs": inputs}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"m-{index}"}, "spec": spec}
 
 
 def measure(path: Path, count: int, forms: Sequence[str]) -> tuple[float, float]:

@@ -24,19 +24,14 @@ _CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|priva
 # The remedy at the end of a message whose value is in quotes.
 _QUOTED_REMEDY = re.compile(r" (?:Quote it|Write [A-Za-z]+): '([^']*)'\.?$")
 _TYPES = {
+    **dict.fromkeys(("date_from_datetime_parsing", "date_parsing", "date_type"), "a date, for example 2026-11-02"),
+    **dict.fromkeys(("int_from_float", "int_type"), "a whole number"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    **dict.fromkeys(("model_attributes_type", "model_type"), "a mapping"),
     "bool_type": "true or false",
-    "date_from_datetime_parsing": "a date, for example 2026-11-02",
-    "date_parsing": "a date, for example 2026-11-02",
-    "date_type": "a date, for example 2026-11-02",
     "dict_type": "a mapping of names",
     "float_type": "a number",
-    "int_from_float": "a whole number",
-    "int_type": "a whole number",
-    "list_type": "a list",
-    "model_attributes_type": "a mapping",
-    "model_type": "a mapping",
     "string_type": "text",
-    "tuple_type": "a list",
 }
 _FORMATS = {
     str(constraint.pattern): text
@@ -111,13 +106,12 @@ def _user_path(data: Any, loc: KeyPath, kind: str) -> KeyPath:
     path: list[str | int] = []
     tagged = False
     for index, part in enumerate(loc):
-        last = index == len(loc) - 1
         if isinstance(data, dict) and isinstance(part, str):
             is_tag = not tagged and any(data.get(key) == part for key in DISCRIMINATORS)
             if part in data and not is_tag:
                 path.append(part)
                 data, tagged = data[part], False
-            elif last and kind == "missing":
+            elif index == len(loc) - 1 and kind == "missing":
                 path.append(part)
             else:
                 tagged = tagged or is_tag

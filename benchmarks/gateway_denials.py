@@ -74,4 +74,4 @@ def figures() -> Iterator[Result]:
 
 
 if __name__ == "__main__":
-    run(figures, "benchmarks.gateway_refusals")
+    run(figures, "benchmarks.gateway_denials")
