@@ -6,6 +6,7 @@ import re
 
 from kube.names import HUGEPAGES, RESOURCE_VENDORS
 from kube.pod_templates import RAY_CLUSTERS
+from policies.engine.fields import Field
 from policies.engine.resource import Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation, violations
 from policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
@@ -40,9 +41,8 @@ def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) ->
         for container in pod.containers:
             if pod.runs_to_end and not BUILDERS.isdisjoint(container.words):
                 continue
-            for _vendor, _side, field in container.accelerators():
-                if field.quantity():
-                    yield violation(field, f"requests an accelerator in a {pod.resource.short_kind}")
+            fields = (field for _vendor, _side, field in container.accelerators())
+            yield from violations(fields, Field.quantity, f"requests an accelerator in a {pod.resource.short_kind}")
         yield from (violation(each, f"claims a device in a {pod.resource.short_kind}") for each in pod.at("resourceClaims").each())
 
 

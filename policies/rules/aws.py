@@ -179,8 +179,6 @@ def eks_require_supported_version(cluster: Resource, parameters: Parameters) -> 
     Why: A version past standard support costs six times as much and is finally upgraded by AWS.
     Remedy: set version to 1.35 or newer; AWS supports 1.34 until 2026-12-02.
     """
-    version = cluster.at("version")
-    if not version.text():
-        yield violation(version, "is not set")
-    elif not at_least(version.text(), parameters["oldest"]):
-        yield violation(version, f"is older than {parameters['oldest']}")
+    version, oldest = cluster.at("version"), parameters["oldest"]
+    if not at_least(version.text(), oldest):
+        yield violation(version, f"is older than {oldest}" if version.text() else "is not set")

@@ -33,7 +33,7 @@ LOG_OPTIONS = ("--enable-log-requests", "--enable-log-outputs", "--log-requests"
 LOG_VARIABLE = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
 TRUST_VARIABLE = "(?i)(VLLM_|HF_|TRANSFORMERS_)?TRUST_REMOTE_CODE"
 # argparse accepts a unique prefix of an option (vLLM 0.32 also has --trust-request-chat-template).
-SHORTEST, OPTION = "--trust-rem", "--trust-remote-code"
+SHORTEST_TRUST_OPTION, TRUST_OPTION = "--trust-rem", "--trust-remote-code"
 ON = ("", "1", "true", "yes", "on")
 # Options of vLLM that import a class, a module or a file, or read options from a file (vLLM 0.22, `vllm serve --help`, read 2026-11-22).
 IMPORTS = re.compile(
@@ -41,12 +41,12 @@ IMPORTS = re.compile(
     "|tool-parser-plugin|worker-cls|worker-extension-cls)"
 )
 # Options of Triton that load libraries from a directory. Anyone who can write models could put libraries there.
-FOLDERS = ("--backend-directory", "--repoagent-directory")
+LIBRARY_FOLDERS = ("--backend-directory", "--repoagent-directory")
 CONNECTOR_MODULE = re.compile(r"kv_connector_module_path")
 LOAD_VARIABLES = "LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS"
 DOWNLOAD_COMMAND = re.compile(r"\b(pip3?|uv pip|conda|apt-get|apt) install\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b")
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
-API = "model-repository"
+REPOSITORY_API = "model-repository"
 PROTOCOLS = (("--allow-http", "--http-restricted-api"), ("--allow-grpc", "--grpc-restricted-protocol"))
 TRITON_OFF = ("false", "0")
 # Triton reads a bucket over HTTP if its URL says so. Inside the cluster, network policies protect the connection.
@@ -120,7 +120,7 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Vio
     convert the model to a format without code, or use an image whose engine supports it.
     """
     for option, value, word in _options(container):
-        if option.startswith(SHORTEST) and OPTION.startswith(option) and (value or "") in ON:
+        if option.startswith(SHORTEST_TRUST_OPTION) and TRUST_OPTION.startswith(option) and (value or "") in ON:
             yield violation(word.field, "lets the model's files run as code")
     variables = container.variables(TRUST_VARIABLE)
     yield from violations(variables, lambda entry: entry.at("value").text().lower() in ON, "lets the model's files run as code")
@@ -141,7 +141,7 @@ def _other_code(container: Container) -> Violations:
             yield violation(word.field, "imports code, or reads options, from a place that no rule can read")
         if CONNECTOR_MODULE.search(word.text):
             yield violation(word.field, "imports a connector from a module path")
-        if name in FOLDERS and models and (container.option(name) or "").startswith(f"{models}/"):
+        if name in LIBRARY_FOLDERS and models and (container.option(name) or "").startswith(f"{models}/"):
             yield violation(word.field, "loads libraries from the model repository")
     variables = container.variables(LOAD_VARIABLES)
     yield from violations(
@@ -191,7 +191,7 @@ def model_restrict_triton_repository(container: Container, _: Parameters) -> Vio
         for protocol, restriction in PROTOCOLS if mode == "explicit" else ():
             allowed = [value.lower() for _, option, value in server if option == protocol]
             restricted = [value.partition(":")[0].split(",") for _, option, value in server if option == restriction]
-            if (not allowed or allowed[-1] not in TRITON_OFF) and not any(API in apis for apis in restricted):
+            if (not allowed or allowed[-1] not in TRITON_OFF) and not any(REPOSITORY_API in apis for apis in restricted):
                 yield violation(word.field, f"allows loading models without a key, past {restriction}")
 
 

@@ -100,10 +100,8 @@ def _allow_everything(resource: Resource, allowing: list[Statement]) -> Violatio
     """Statements that allow every action to a principal. A key may allow its own account every action, as the default policy does."""
     wide = [each for each in allowing if "*" in {action.rpartition(":")[2] for action in each.actions} and not each.is_public()]
     owners = [match.group(1) for each in wide for principal in each.principals if (match := ACCOUNT.fullmatch(principal))]
-    if resource.kind in KEYS and len(wide) == 1 and len(set(owners)) == 1:
-        return
-    for each in wide:
-        yield violation(each.field, "allows every action to a principal")
+    if not (resource.kind in KEYS and len(wide) == 1 and len(set(owners)) == 1):
+        yield from (violation(each.field, "allows every action to a principal") for each in wide)
 
 
 def _names_subject(statement: Statement) -> bool:
@@ -136,17 +134,15 @@ def iam_disallow_wildcard_resources(field: Field, parameters: Parameters) -> Vio
     Remedy: list the ARNs; a wildcard is allowed only for the objects below a bucket's prefix.
     """
     for statement in statements(field):
-        if statement.effect != "Allow" or _apply_to_no_resource(statement.actions, parameters["actions"]):
+        # AWS cannot limit these actions to a resource. iam-disallow-wildcard-actions checks NotAction.
+        if statement.effect != "Allow" or all(
+            any(action_like(each, action) for each in parameters["actions"]) for action in statement.actions
+        ):
             continue
         if any(map(names_every_resource, statement.resources)) and not _is_tagged(statement):
             yield violation(statement.field, "allows actions on every resource")
         if "NotResource" in statement.raw:
             yield violation(statement.field, "allows actions on every resource except some")
-
-
-def _apply_to_no_resource(actions: list[str], patterns: list[str]) -> bool:
-    """True if AWS cannot limit any of the actions to a resource. iam-disallow-wildcard-actions checks NotAction."""
-    return all(any(action_like(pattern, action) for pattern in patterns) for action in actions)
 
 
 def _is_tagged(statement: Statement) -> bool:

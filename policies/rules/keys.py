@@ -37,7 +37,7 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 # The smallest Shannon entropy per digit of 32 random hexadecimal digits, in bits.
 _RANDOM_DIGIT = 3.0
 _IMPORTED = re.compile(r"^\s*\"(_[^\"]+)\"\s+([a-z][-a-z0-9]*);", re.MULTILINE)
-VARIABLE, OPTION = "VLLM_API_KEY", "--api-key"
+KEY_VARIABLE, KEY_OPTION = "VLLM_API_KEY", "--api-key"
 
 
 def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
@@ -103,22 +103,16 @@ def key_limit_age(secret: Resource, parameters: Parameters) -> Violations:
     issued = secret.at("metadata", "annotations", ISSUED)
     if issued.absent:
         return
-    age = days_between(issued.text(), parameters.today)
-    if age is None:
+    try:
+        age = (dt.date.fromisoformat(parameters.today) - dt.date.fromisoformat(issued.text())).days
+    except ValueError:
         yield violation(issued, "is not a date (YYYY-MM-DD)")
-    elif age < -1:
+        return
+    if age < -1:
         # One day is allowed because clocks and time zones differ.
         yield violation(issued, "is in the future")
     elif age > parameters["days"]:
         yield violation(issued, f"is more than {parameters['days']:g} days ago")
-
-
-def days_between(day: str, today: str) -> int | None:
-    """Days from `day` to `today`, both as YYYY-MM-DD; None if `day` is not a date."""
-    try:
-        return (dt.date.fromisoformat(today) - dt.date.fromisoformat(day)).days
-    except ValueError:
-        return None
 
 
 @parameter("versions", 2, "Maximum number of valid versions of a key", minimum=1)
@@ -153,11 +147,11 @@ def model_require_server_key(container: Container, _: Parameters) -> Violations:
     """
     if container.init or container.ephemeral or not starts_vllm(container) or not container.at("ports").has_items:
         return
-    if container.option(OPTION):
+    if container.option(KEY_OPTION):
         return
-    entry = container.environment().get(VARIABLE)
+    entry = container.environment().get(KEY_VARIABLE)
     if entry is None:
-        yield violation(container.at("env"), f"has no {VARIABLE}, so anyone who can reach the port can use the model")
+        yield violation(container.at("env"), f"has no {KEY_VARIABLE}, so anyone who can reach the port can use the model")
         return
     reference = entry.at("valueFrom", "secretKeyRef")
     if reference.absent and not entry.at("value").text():

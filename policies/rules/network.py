@@ -22,9 +22,9 @@ from policies.subjects.placement import labels_at
 from policies.subjects.workloads import SERVING_WORKLOADS, engines_of, selecting
 
 METADATA = (network("169.254.169.254/32"), network("fd00:ec2::254/128"))
-PORT = 80
+METADATA_PORT = 80
 # The lowest port that a process without root can open.
-LOWEST = 1024
+LOWEST_OPEN_PORT = 1024
 CILIUM = "kubernetes:cilium.io:CiliumNetworkPolicy"
 ANY_SOURCE = ("world", "world-ipv4", "world-ipv6", "all")
 SIDES = (("ingress", "from"), ("egress", "to"))
@@ -53,7 +53,7 @@ def _reaches_port(rule: Field) -> bool:
         port = each.at("port").text()
         if each.at("protocol").text() == "UDP" or (port and not port.isdigit()):
             continue
-        if not port or int(port) <= PORT <= (each.at("endPort").number() or int(port)):
+        if not port or int(port) <= METADATA_PORT <= (each.at("endPort").number() or int(port)):
             return True
     return not ports
 
@@ -104,7 +104,7 @@ def network_require_policy_ports(policy: Resource, _: Parameters) -> Violations:
             yield violation(rule.at("ports"), "is not set, so every port is open")
         for port in rule.at("ports").each():
             if port.at("port").absent or not port.at("endPort").absent:
-                low = (port.at("port").number() or 0) < LOWEST
+                low = (port.at("port").number() or 0) < LOWEST_OPEN_PORT
                 if low or not _is_among_selected(policy, rule.at(peers_at)):
                     yield violation(port, "opens more than one port")
     yield from _any_source(policy.at("spec"))

@@ -17,8 +17,8 @@ from policies.subjects.programs import at_least, image_of
 from policies.subjects.workloads import SCALERS
 
 MAX_GROUPS = 17
-VERSION = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
-KINDS = ("RayService", "RayCluster")
+RAY_VERSION = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
+SCALED_BY_RAY = ("RayService", "RayCluster")
 _OUTSIDE = ("LoadBalancer", "NodePort")
 # Keys of a runtime environment that install, import or fetch code that is not in the image (Ray: "Handling dependencies", read 2026-11-22).
 _INSTALLS = ("pip", "uv", "conda", "image_uri", "container", "worker_process_setup_hook", "java_jars")
@@ -49,7 +49,7 @@ def ray_require_floor(field: Field, parameters: Parameters) -> Violations:
     """
     image = image_of(field)
     if "rayproject/" in image.name or image.base == "ray" or image.base.startswith("ray-"):
-        match = VERSION.match(image.tag)
+        match = RAY_VERSION.match(image.tag)
         if match is None or not at_least(match.group(1), parameters["version"]):
             yield violation(field, f"is not Ray {parameters['version']} or newer")
 
@@ -96,7 +96,7 @@ def stack_disallow_scaler_of_ray(stack: Stack, _: Parameters) -> Violations:
     for scaler in stack.of(*SCALERS):
         with stack.unreadable:
             kind = scaler.at("spec", "scaleTargetRef", "kind")
-            if kind.text() in KINDS:
+            if kind.text() in SCALED_BY_RAY:
                 yield violation(kind, "cannot be scaled by its number of pods")
 
 

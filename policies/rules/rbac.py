@@ -34,7 +34,6 @@ POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
     ("certificates.k8s.io", ("certificatesigningrequests/approval",), ("update", "patch"), "can sign certificates for any user"),
     ("certificates.k8s.io", ("signers",), ("approve", "sign"), "can sign certificates for any user"),
 )
-ADMINISTRATORS = ("cluster-admin",)
 # Roles that may be bound in one namespace, but read every Secret if they are bound in the whole cluster.
 OF_ONE_NAMESPACE = ("admin", "edit")
 CONFIG_MAP = "kubernetes:core:ConfigMap"
@@ -42,7 +41,6 @@ BROAD_SUBJECTS = ("system:anonymous", "system:unauthenticated", "system:authenti
 VERBS = ("escalate", "bind", "impersonate")
 POD_ACCESS = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy")
 EPHEMERAL_CONTAINERS = ("pods/ephemeralcontainers",)
-KEPT = "kubernetes:core:Secret"
 WEBHOOKS = objects(
     "kubernetes:admissionregistration.k8s.io:MutatingWebhookConfiguration",
     "kubernetes:admissionregistration.k8s.io:ValidatingWebhookConfiguration",
@@ -65,15 +63,15 @@ def _power_violations(role: Resource, autoscalers: Collection[str]) -> Violation
                     yield violation(field, power)
 
 
-def grants(role: Resource, verbs: Collection[str], resources: Collection[str]) -> Iterator[tuple[Field, Field]]:
-    """Each rule of a role with one of `verbs`, and each field in it with one of `resources`. Raises FieldError.
+def grants(role: Resource, verbs: Collection[str], resources: Collection[str], *, named: bool = True) -> Iterator[Field]:
+    """Each field with one of `resources` in a rule with one of `verbs`, also for `named` objects only. Raises FieldError.
 
     It ignores wildcards, which rbac-disallow-wildcards checks.
     """
     for rule in role.at("rules").each():
         fields = [each for each in rule.at("resources").each() if each.text() in resources]
-        if fields and not set(rule.at("verbs").texts()).isdisjoint(verbs):
-            yield from ((rule, each) for each in fields)
+        if fields and not set(rule.at("verbs").texts()).isdisjoint(verbs) and (named or not rule.at("resourceNames").texts()):
+            yield from fields
 
 
 _AUTOSCALERS = parameter(
@@ -98,8 +96,7 @@ def rbac_disallow_admin_bindings(binding: Resource, parameters: Parameters) -> V
         )
         return
     role = binding.at("roleRef", "name")
-    if role.text() in ADMINISTRATORS:
-        yield violation(role, "makes its subjects administrators")
+    yield from violations(role, lambda field: field.text() == "cluster-admin", "makes its subjects administrators")
     if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "ClusterRoleBinding":
         yield violation(role, "gives namespace administrator rights in every namespace")
     accounts = [each for each in binding.at("subjects").each() if each.at("kind").text() == "ServiceAccount"]
@@ -142,10 +139,9 @@ def rbac_disallow_exec(role: Resource, _: Parameters) -> Violations:
     cluster's access tool.
     """
     # The right to get is enough: a web socket to the kubelet's proxy begins with a GET (CIS Kubernetes 5.1.10).
-    for _rule, field in grants(role, ("create", "get"), POD_ACCESS):
-        yield violation(field, "gives access to running pods")
-    for _rule, field in grants(role, ("update", "patch"), EPHEMERAL_CONTAINERS):
-        yield violation(field, "can add containers to running pods")
+    yield from (violation(field, "gives access to running pods") for field in grants(role, ("create", "get"), POD_ACCESS))
+    containers = grants(role, ("update", "patch"), EPHEMERAL_CONTAINERS)
+    yield from (violation(field, "can add containers to running pods") for field in containers)
 
 
 @resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.2; KSV-0041; NSA-CISA: RBAC")
@@ -155,25 +151,22 @@ def rbac_disallow_secret_reading(role: Resource, _: Parameters) -> Violations:
     Remedy: list the Secrets under resourceNames.
     """
     problem = "reads the Secrets of every namespace" if role.kind == CLUSTER_ROLE else "reads every Secret of the namespace"
-    for rule, field in grants(role, ("get", "list", "watch"), ("secrets",)):
-        if not rule.at("resourceNames").texts():
-            yield violation(field, problem)
+    yield from (violation(field, problem) for field in grants(role, ("get", "list", "watch"), ("secrets",), named=False))
 
 
-@resource_rule(objects(*ROLES.kinds, KEPT), Severity.CRITICAL, "CIS Kubernetes 5.1.13; NSA-CISA: RBAC")
+@resource_rule(objects(*ROLES.kinds, "kubernetes:core:Secret"), Severity.CRITICAL, "CIS Kubernetes 5.1.13; NSA-CISA: RBAC")
 def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Violations:
     """No role creates tokens of service accounts.
     Why: A token has all rights of its account until it expires, and the audit log cannot tell the two apart.
     Remedy: remove create on serviceaccounts/token, or list the accounts under resourceNames; use a projected token, which expires, instead
     of a Secret.
     """
-    if role.kind == KEPT:
-        if role.at("type").text() == "kubernetes.io/service-account-token":
-            yield violation(role.at("type"), "is a service account token that never expires")
+    if role.short_kind == "Secret":
+        type_ = "kubernetes.io/service-account-token"
+        yield from violations(role.at("type"), lambda field: field.text() == type_, "is a service account token that never expires")
         return
-    for rule, field in grants(role, ("create",), ("serviceaccounts/token",)):
-        if not rule.at("resourceNames").texts():
-            yield violation(field, "can create tokens of every service account")
+    tokens = grants(role, ("create",), ("serviceaccounts/token",), named=False)
+    yield from (violation(field, "can create tokens of every service account") for field in tokens)
 
 
 @resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.3; NSA-CISA: RBAC; CKV_K8S_49")

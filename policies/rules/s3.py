@@ -93,10 +93,9 @@ def s3_require_encryption(stack: Stack, _: Parameters) -> Violations:
     yield from buckets_without(stack, ENCRYPTION_KIND, own=_own_rules, problem="has no encryption settings")
     for each in stack.of(*kind_and_v2(ENCRYPTION_KIND), *BUCKETS):
         with stack.unreadable:
-            for rule in _own_rules(each) if each.kind in BUCKETS else each.at("rules").each():
-                algorithm = rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm")
-                if algorithm.text() not in ALGORITHMS:
-                    yield violation(algorithm, "is not an encryption algorithm of S3")
+            rules = _own_rules(each) if each.kind in BUCKETS else each.at("rules").each()
+            algorithms = (rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm") for rule in rules)
+            yield from violations(algorithms, lambda field: field.text() not in ALGORITHMS, "is not an encryption algorithm of S3")
 
 
 def _own(bucket: Resource, name: str) -> Iterator[Field]:
@@ -154,8 +153,7 @@ def s3_require_versioning(stack: Stack, _: Parameters) -> Violations:
     for each in stack.of(*kind_and_v2(VERSIONING_KIND)):
         with stack.unreadable:
             status = each.at("versioningConfiguration", "status")
-            if status.text() != "Enabled":
-                yield violation(status, "is not Enabled")
+            yield from violations(status, lambda field: field.text() != "Enabled", "is not Enabled")
 
 
 def _versioned(bucket: Resource) -> Iterator[bool | None]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
 from policies.engine.fields import UnknownFieldError, maps_in
 from policies.engine.resource import Resource, Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
@@ -11,47 +15,7 @@ from policies.subjects.structure import holds_settings_of_pods
 # Components of the SDK that only group objects. Each object has its own provider.
 GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
 _STARTS_NODES = {"inferplan:nodes:AutoNodePool", "inferplan:cluster:AutoModeSettings"}
-KINDS = ("aws:s3:Bucket", "aws:s3:BucketV2", "aws:efs:FileSystem", "aws:eks:Cluster", "aws:kms:Key")
-# By kind, or by the group of an API with a star for its name: what an object of that kind decides.
-_POWERS = {
-    "kubernetes:apiregistration.k8s.io:APIService": "serves part of the Kubernetes API",
-    "kubernetes:certificates.k8s.io:CertificateSigningRequest": "creates credentials of a cluster user",
-    "kubernetes:core:Endpoints": "can redirect the clients of a Service",
-    "kubernetes:discovery.k8s.io:EndpointSlice": "can redirect the clients of a Service",
-    "kubernetes:gateway.envoyproxy.io:EnvoyExtensionPolicy": "runs code in the gateway",
-    "kubernetes:gateway.envoyproxy.io:EnvoyPatchPolicy": "changes the configuration of the gateway",
-    "kubernetes:gateway.networking.k8s.io:ReferenceGrant": "opens a namespace to the routes of another",
-    "kubernetes:networking.istio.io:EnvoyFilter": "changes the configuration of the mesh's proxies",
-    "kubernetes:networking.istio.io:WasmPlugin": "runs code in the mesh's proxies",
-    "kubernetes:extensions.istio.io:WasmPlugin": "runs code in the mesh's proxies",
-    "kubernetes:security.istio.io:AuthorizationPolicy": "decides who may connect in the mesh",
-    "kubernetes:security.istio.io:PeerAuthentication": "decides whether the mesh encrypts",
-    "kubernetes:argoproj.io:Application": "deploys a repository that no rule can read",
-    "kubernetes:argoproj.io:ApplicationSet": "deploys a repository that no rule can read",
-    "kubernetes:argoproj.io:AppProject": "controls what may be deployed from where",
-    "kubernetes:helm.toolkit.fluxcd.io:*": "deploys a chart that no rule can read",
-    "kubernetes:kustomize.toolkit.fluxcd.io:*": "deploys a repository that no rule can read",
-    "kubernetes:pkg.crossplane.io:*": "installs a controller with its own permissions",
-    "kubernetes:operators.coreos.com:*": "installs an operator with its own permissions",
-    "kubernetes:kyverno.io:*": "controls what the cluster admits",
-    "kubernetes:policies.kyverno.io:*": "controls what the cluster admits",
-    "kubernetes:templates.gatekeeper.sh:*": "controls what the cluster admits",
-    "kubernetes:admissionregistration.k8s.io:MutatingAdmissionPolicy": "changes what the cluster admits",
-    "kubernetes:admissionregistration.k8s.io:MutatingAdmissionPolicyBinding": "changes what the cluster admits",
-    "kubernetes:policy.networking.k8s.io:*": "overrides every network policy",
-    "kubernetes:projectcalico.org:*": "is a network policy that no rule can read",
-    "kubernetes:crd.projectcalico.org:*": "is a network policy that no rule can read",
-    "kubernetes:cilium.io:CiliumClusterwideNetworkPolicy": "is a network policy for every namespace",
-    "aws:iam:AccessKey": "is a key that never expires, stored in the stack's state",
-    "aws:iam:UserLoginProfile": "is a password of a user",
-    "aws:iam:UserGroupMembership": "adds a user to groups",
-    "aws:lambda:FunctionUrl": "opens a function to the internet",
-    "aws:lambda:Permission": "lets other principals call a function",
-    "aws:ram:ResourceShare": "shares resources with other accounts",
-    "aws:ram:PrincipalAssociation": "shares resources with other accounts",
-    "aws:organizations:Policy": "controls what an organization may do",
-    "aws:ssoadmin:PermissionSet": "gives users permissions in accounts",
-}
+KINDS_WITH_DATA = ("aws:s3:Bucket", "aws:s3:BucketV2", "aws:efs:FileSystem", "aws:eks:Cluster", "aws:kms:Key")
 # A node with the label of the control plane gets the pods of the control plane, with their keys.
 _NODE, _CONTROL_PLANE = "kubernetes:core:Node", ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _OWN_RULES = frozenset(["kubernetes:core:PersistentVolume", "kubernetes:apiextensions.k8s.io:CustomResourceDefinition"])
@@ -108,8 +72,15 @@ def stack_require_protection(stack: Stack, _: Parameters) -> Violations:
     Why: A mistake in a stack file, or a destroy in the wrong shell, would delete the weights or the cluster.
     Remedy: pass opts=ResourceOptions(protect=True) or retain_on_delete=True.
     """
-    unprotected = (each for each in stack.of(*KINDS) if not (each.protect or each.retain_on_delete))
+    unprotected = (each for each in stack.of(*KINDS_WITH_DATA) if not (each.protect or each.retain_on_delete))
     yield from (violation(each.root, "is not protected") for each in unprotected)
+
+
+@cache
+def _unseen_kinds() -> Mapping[str, str]:
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("unseen_kinds.toml").read_text(encoding="utf-8"))
 
 
 def power_of(resource: Resource) -> str:
@@ -121,7 +92,7 @@ def power_of(resource: Resource) -> str:
     if resource.kind == "kubernetes:core:PersistentVolume":
         path = resource.at("spec", "local", "path")
         return "mounts a path on the node" if path.text() and not path.text().startswith("/mnt/") else ""
-    if power := _POWERS.get(resource.kind) or _POWERS.get(group):
+    if power := _unseen_kinds().get(resource.kind) or _unseen_kinds().get(group):
         return power
     if resource.kind.startswith("kubernetes:") and not _is_checked(resource) and holds_settings_of_pods(resource.inputs):
         return "contains pod settings that no rule checks"
