@@ -92,23 +92,17 @@ def check_stack(stack: Stack, settings: Settings) -> Report:
 
 def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> Report:
     """Sort `outcomes` into violations, advice and exempt ones."""
-    violations: list[Outcome] = []
-    advice: list[Outcome] = []
-    exempt: list[Exempt] = []
-    for outcome in outcomes:
-        exemption = outcome.exemption(settings)
-        if exemption is not None:
-            exempt.append(Exempt(outcome, exemption))
-        elif settings.level(outcome.rule) is Level.MANDATORY:
-            violations.append(outcome)
-        else:
-            advice.append(outcome)
+    by_exemption = [(outcome, outcome.exemption(settings)) for outcome in outcomes]
+    exempt = tuple(Exempt(outcome, exemption) for outcome, exemption in by_exemption if exemption is not None)
+    live = [outcome for outcome, exemption in by_exemption if exemption is None]
+    violations = tuple(each for each in live if settings.level(each.rule) is Level.MANDATORY)
+    advice = tuple(each for each in live if settings.level(each.rule) is not Level.MANDATORY)
     used = {each.exemption for each in exempt}
     unused = tuple(each for each in settings.exemptions if each not in used and each not in settings.expired)
     disabled = tuple(rule.id for rule in all_rules().values() if settings.level(rule) is Level.DISABLED)
     rules = len(all_rules()) - len(disabled)
     changes = changes_of(settings, all_rules())
-    return Report(stack, tuple(violations), tuple(advice), tuple(exempt), settings.expired, unused, changes, rules, disabled)
+    return Report(stack, violations, advice, exempt, settings.expired, unused, changes, rules, disabled)
 
 
 def exemption_message(exemption: Exemption) -> str:

@@ -10,7 +10,7 @@ from policies.engine.fields import MalformedFieldError
 from policies.engine.resource import Stack
 from policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
 from policies.subjects.kserve import INFERENCE_SERVICE
-from policies.subjects.placement import cluster_queue_of, covered, demand_of, fits_on, local_queue, local_queues, nodes_of, queue_of
+from policies.subjects.placement import cluster_queue_of, demand_of, fits_on, local_queue, local_queues, nodes_of, queue_of
 from policies.subjects.pods import PODS
 from policies.subjects.workloads import GROUPS, copies_of, count_of, engines_of, group_size_of, most_copies, rollout_of, strategy_of
 
@@ -34,7 +34,7 @@ def stack_require_covered_resources(stack: Stack, parameters: Parameters) -> Vio
             queue = cluster_queue_of(stack, local) if local else None
             if queue is None:
                 continue
-            quota = set(covered(queue))
+            quota = {name for group in queue.select("spec", "resourceGroups", "*") for name in group.at("coveredResources").texts()}
             for pod in each.parts(PODS):
                 sides = (container.at("resources", side) for container in pod.containers for side in ("requests", "limits"))
                 requested = {name for side in sides for name, _field in side.entries()}

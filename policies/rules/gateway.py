@@ -55,8 +55,8 @@ def _filter_violations(owner: Field) -> Violations:
         if not extension.absent and extension.at("kind").text() != "HTTPRouteFilter":
             yield violation(extension, "changes requests in an object that no rule can read")
         headers = (header for change in ("set", "add") for header in each.at("requestHeaderModifier", change).each())
-        is_identity = (header for header in headers if IDENTITY_HEADER.fullmatch(header.at("name").text()))
-        yield from (violation(header, "sets an identity header of the client") for header in is_identity)
+        identity = (header for header in headers if IDENTITY_HEADER.fullmatch(header.at("name").text()))
+        yield from (violation(header, "sets an identity header of the client") for header in identity)
 
 
 @resource_rule(objects(INGRESS), Severity.HIGH, "Kyverno disallow-empty-ingress-host; restrict-ingress-wildcard")

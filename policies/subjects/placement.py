@@ -203,12 +203,6 @@ def cluster_queue_of(stack: Stack, local: Resource) -> Resource | None:
     return next(matching(stack.of(_CLUSTER), lambda each: each.object_name == name), None)
 
 
-def covered(queue: Resource) -> Iterator[str]:
-    """The names of the resources for which a ClusterQueue has quota. Raises FieldError."""
-    for group in queue.at("spec", "resourceGroups").each():
-        yield from group.at("coveredResources").texts()
-
-
 def demand_of(stack: Stack, pod: PodTemplate) -> dict[str, float]:
     """The number of accelerators that a pod requests, by vendor, with its claims, but without CEL expressions and ResourceSlices.
 

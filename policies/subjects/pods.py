@@ -177,7 +177,7 @@ def _requests(containers: Iterable[Container]) -> dict[str, float]:
 def _templates(resource: Resource) -> Iterator[PodTemplate]:
     if resource.kind in kserve.KINDS:
         for part in kserve.parts_of(resource):
-            yield PodTemplate(resource, part.metadata, part.spec, part.models, part.stores, part.partial)
+            yield PodTemplate(resource, *part)
     elif resource.kind not in _KINDS:
         for metadata, spec, loose in structure.pods_at(resource.root):
             yield PodTemplate(resource, metadata, spec, loose, partial=bool(loose))
