@@ -243,7 +243,7 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayRequirements:
-    """What the gateway requires of its namespace: a quota of LoadBalancer Services, and labels for their controller."""
+    """The requirements of the gateway for its namespace: a quota of LoadBalancer Services, and labels for their controller."""
 
     load_balancers: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -48,13 +48,15 @@ def container_security(*, read_only_root: bool = True, non_root: bool | None = N
 
 
 def tolerations_of(taints: Iterable[Taint]) -> list[core.TolerationArgsDict]:
-    """Return one toleration for each of `taints`, by exact value."""
     return [core.TolerationArgsDict(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in taints]
 
 
+def environment(values: Mapping[str, str]) -> list[core.EnvVarArgsDict]:
+    return [core.EnvVarArgsDict(name=name, value=value) for name, value in values.items()]
+
+
 def no_devices() -> list[core.EnvVarArgsDict]:
-    """Return the variables as a container's environment."""
-    return [core.EnvVarArgsDict(name=name, value=value) for name, value in NO_DEVICES.items()]
+    return environment(NO_DEVICES)
 
 
 def spread(labels: Mapping[str, str], *, match_label_keys: Sequence[str] | None = None) -> list[core.TopologySpreadConstraintArgsDict]:

@@ -97,7 +97,7 @@ def gateway_problems(settings: StackSettings, live: LiveCluster, *, rehearsed: b
         return
     space = settings.namespace
     match settings.gateway.access:
-        case IngressAccess(ingress_class_name=name) as access:
+        case IngressAccess(ingress_class=name) as access:
             ingress = live.objects(_NETWORKING, "Ingress", space).get((space, "gateway"))
             if ingress is not None and not _addresses(ingress):
                 yield f"Ingress {space}/gateway has no address: {_ingress_cause(name, live, access.controller or '')}"

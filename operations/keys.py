@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from components.gateway.keys import consumer_key, seed_error
-from components.gateway.names import SECRET_KEY, consumer_secret
+from components.gateway.keys import SECRET_KEY, consumer_key, consumer_secret, seed_error
 from components.gateway.proxy import KEPT_SECONDS
 from operations.errors import OperationError, RequestError
 from operations.files import draft
@@ -104,7 +103,7 @@ def add_version(file: StackFile, settings: StackSettings, consumer: str, today: 
 def grace_seconds(settings: StackSettings) -> int | None:
     """Seconds for which old gateway pods accept a key that an update retires, None if no gateway pod drains."""
     gateway = settings.gateway
-    return None if gateway is None or gateway.deregistration_seconds is None else gateway.deregistration_seconds + KEPT_SECONDS
+    return None if gateway is None or not gateway.runs_in_namespace else gateway.access.deregistration_seconds + KEPT_SECONDS
 
 
 def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:

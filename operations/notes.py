@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 from components.gateway.consumer_spec import ConsumerSpec
-from components.gateway.notes import notes
+from components.gateway.exposure_spec import route_notes
 from components.handles import ObjectStore
 from components.storage.spec import S3StoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
@@ -35,7 +35,7 @@ def gateway_notes(workspace: Workspace) -> Iterator[str]:
     settings, gateway = workspace.settings, workspace.settings.gateway
     yield from expiring(settings.consumers, workspace.typed, keys.today())
     if gateway is not None and gateway.parent is not None:
-        yield from notes(gateway, gateway.parent, grpc=speaks_grpc(contract_of(settings).endpoints.values()))
+        yield from route_notes(gateway, gateway.parent, grpc=speaks_grpc(contract_of(settings).endpoints.values()))
 
 
 def expiring(consumers: dict[str, ConsumerSpec], stack: str, today: date) -> Iterator[str]:
@@ -101,7 +101,7 @@ def egress_notes(settings: StackSettings) -> Iterator[str]:
 
 
 def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
-    from components.egress import limited, needs_sts, ports_of, url_of
+    from components.network import limited, needs_sts, ports_of, url_of
     from components.storage.model_store import remote_store
 
     key, spec = f"storage.{name}", settings.storage[name]

@@ -10,67 +10,35 @@ if TYPE_CHECKING:
     from components.handles import ProtocolKind
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ErrorAnswer:
-    """An error in the format of the OpenAI API. `statuses` are nginx's; `answer` and `header` are what the client receives."""
+    """An error in the format of the OpenAI API. `nginx_status` is nginx's own, if it is not the `answer` that the client receives."""
 
     answer: int
     type: str
     code: str
     message: str
-    statuses: str = ""
-    becomes: int | None = None
     header: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.statuses:
-            object.__setattr__(self, "statuses", str(self.answer))
+    nginx_status: int | None = None
 
 
-_REQUEST = "invalid_request_error"
+_REQUEST, _SERVER = "invalid_request_error", "server_error"
 
 # Without 400, 408 and 414: nginx cannot redirect a request whose first line it could not parse, and answers those itself.
 ERRORS: tuple[ErrorAnswer, ...] = (
-    ErrorAnswer(answer=401, type=_REQUEST, code="invalid_api_key", message="$refusal", header="WWW-Authenticate Bearer"),
-    ErrorAnswer(answer=403, type="permission_error", code="model_not_allowed", message="this key may not call $served_model"),
-    ErrorAnswer(answer=404, type=_REQUEST, code="not_found", message="no such route; call POST /<model>/v1/chat/completions"),
-    ErrorAnswer(answer=405, type=_REQUEST, code="method_not_allowed", message="this method is not allowed"),
-    ErrorAnswer(answer=411, type=_REQUEST, code="length_required", message="a Content-Length header is required"),
-    ErrorAnswer(answer=413, type=_REQUEST, code="request_too_large", message="the request body is larger than this gateway accepts"),
-    ErrorAnswer(
-        answer=429,
-        type="rate_limit_error",
-        code="rate_limit_exceeded",
-        message="$consumer exceeded its limits; retry later",
-        header="Retry-After $pause",
-    ),
-    ErrorAnswer(
-        answer=431,
-        type=_REQUEST,
-        code="headers_too_large",
-        message="the request headers are larger than this gateway accepts",
-        statuses="494",
-        becomes=431,
-    ),
-    ErrorAnswer(
-        answer=500, type="server_error", code="internal_error", message="internal error of the gateway; its log contains the request id"
-    ),
-    ErrorAnswer(answer=501, type=_REQUEST, code="not_implemented", message="this transfer encoding is not supported"),
-    ErrorAnswer(
-        answer=502,
-        type="server_error",
-        code="bad_gateway",
-        message="no server of $served_model is available; retry later",
-        header="Retry-After 5",
-    ),
-    ErrorAnswer(
-        answer=503,
-        type="server_error",
-        code="unavailable",
-        message="the gateway cannot process this request now; retry later",
-        header="Retry-After 5",
-    ),
-    ErrorAnswer(answer=504, type="server_error", code="gateway_timeout", message="the server of $served_model did not answer in time"),
+    ErrorAnswer(401, _REQUEST, "invalid_api_key", "$refusal", "WWW-Authenticate Bearer"),
+    ErrorAnswer(403, "permission_error", "model_not_allowed", "this key may not call $served_model"),
+    ErrorAnswer(404, _REQUEST, "not_found", "no such route; call POST /<model>/v1/chat/completions"),
+    ErrorAnswer(405, _REQUEST, "method_not_allowed", "this method is not allowed"),
+    ErrorAnswer(411, _REQUEST, "length_required", "a Content-Length header is required"),
+    ErrorAnswer(413, _REQUEST, "request_too_large", "the request body is larger than this gateway accepts"),
+    ErrorAnswer(429, "rate_limit_error", "rate_limit_exceeded", "$consumer exceeded its limits; retry later", "Retry-After $pause"),
+    ErrorAnswer(431, _REQUEST, "headers_too_large", "the request headers are larger than this gateway accepts", nginx_status=494),
+    ErrorAnswer(500, _SERVER, "internal_error", "internal error of the gateway; its log contains the request id"),
+    ErrorAnswer(501, _REQUEST, "not_implemented", "this transfer encoding is not supported"),
+    ErrorAnswer(502, _SERVER, "bad_gateway", "no server of $served_model is available; retry later", "Retry-After 5"),
+    ErrorAnswer(503, _SERVER, "unavailable", "the gateway cannot process this request now; retry later", "Retry-After 5"),
+    ErrorAnswer(504, _SERVER, "gateway_timeout", "the server of $served_model did not answer in time"),
 )
 
 GRPC_ERRORS: tuple[tuple[int, str], ...] = (

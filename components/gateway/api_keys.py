@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
@@ -18,7 +18,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from components.fields import present
 from components.gateway import keys
 from components.gateway.imported_keys import ImportedKeys
-from components.gateway.names import (
+from components.gateway.keys import (
     CLIENTS_SECRET,
     CREDENTIAL,
     NEXT_KEY,
@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     from components.gateway.consumer_spec import ConsumerSpec
-
-
-class GatewayKeys(Protocol):
-    """What the gateway needs: the consumers, whether two seeds are valid, the Secret with the hashes of the keys, and its fingerprint."""
-
-    consumers: Mapping[str, ConsumerSpec]
-    two_seeds: bool
-    proxy_secret: pulumi.Output[str]
-    fingerprint: pulumi.Output[str]
 
 
 @dataclass(frozen=True)
@@ -144,20 +135,16 @@ class ApiKeys(pulumi.ComponentResource):
         return {SecretRef(name=server_key_secret(model), key=field): pulumi.Output.unsecret(each) for field, each in fingerprints.items()}
 
     def _clients(self, material: pulumi.Output[_KeyMaterial]) -> dict[str, pulumi.Output[str]]:
-        owners = [(who, version, spec) for who, spec in self.consumers.items() for version in spec.keys]
-        clients = {
-            client_id(who, version): material.apply(lambda values, of=(who, version, spec): key_of(values.seed, *of, values.imported))
-            for who, version, spec in owners
-        }
-        if self.two_seeds:
-            clients |= {
-                client_id(who, version, previous=True): material.apply(
+        """Every valid key by client id, in plain text."""
+        clients, previous = {}, {}
+        for owner in ((who, version, spec) for who, spec in self.consumers.items() for version in spec.keys):
+            who, version, spec = owner
+            clients[client_id(who, version)] = material.apply(lambda values, of=owner: key_of(values.seed, *of, values.imported))
+            if self.two_seeds and version not in spec.imported_keys:
+                previous[client_id(who, version, previous=True)] = material.apply(
                     lambda values, of=(who, version): keys.consumer_key(values.previous or values.seed, *of)
                 )
-                for who, version, spec in owners
-                if version not in spec.imported_keys
-            }
-        return clients
+        return clients | previous
 
     def server_key(self, model: str) -> SecretRef:
         """Return a reference to the key of `model`'s server.

@@ -1,11 +1,14 @@
-"""The settings of a consumer: its key versions and its limits.
+"""The settings of a consumer: its key versions and its limits, and the limits of each gateway replica.
 
 No key is part of a spec. Keys are derived from the stack's seed, or imported as encrypted values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
+from math import ceil
 from typing import Annotated, Self
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
@@ -73,9 +76,46 @@ class ConsumerSpec(Spec):
 
     @property
     def newest(self) -> int:
-        """The highest valid key version."""
         return max(self.keys)
 
 
 def _listed(versions: list[int]) -> str:
     return ", ".join(map(str, versions))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitGroup:
+    """Consumers with the same limit on one replica, because nginx configures limits per group: requests per minute (with a burst) or concurrent requests, for each consumer."""
+
+    amount: int
+    burst: int
+    consumers: tuple[str, ...]
+
+
+def rate_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[LimitGroup]:
+    """Return requests per minute, by limit. Rounded up, so that a consumer is not locked out by a high number of replicas."""
+    limits = {}
+    for name, spec in consumers.items():
+        rate = spec.limits.requests_per_minute
+        if rate is not None:
+            burst = ceil(rate / 10) if spec.limits.burst is None else spec.limits.burst
+            limits[name] = ceil(rate / replicas), ceil(burst / replicas)
+    return _grouped(limits)
+
+
+def connection_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[LimitGroup]:
+    requests = {name: spec.limits.concurrent_requests for name, spec in consumers.items()}
+    return _grouped({name: (ceil(amount / replicas), 0) for name, amount in requests.items() if amount is not None})
+
+
+def _grouped(limits: Mapping[str, tuple[int, int]]) -> list[LimitGroup]:
+    groups: dict[tuple[int, int], list[str]] = {}
+    for name, limit in sorted(limits.items()):
+        groups.setdefault(limit, []).append(name)
+    return [LimitGroup(amount=amount, burst=burst, consumers=tuple(names)) for (amount, burst), names in sorted(groups.items())]
+
+
+def retry_delays(consumers: Mapping[str, ConsumerSpec]) -> list[tuple[str, int]]:
+    """Return the seconds after which a rate-limited consumer may retry, for consumers with more than one second."""
+    rates = {name: spec.limits.requests_per_minute for name, spec in sorted(consumers.items())}
+    return [(name, ceil(60 / rate)) for name, rate in rates.items() if rate is not None and rate < 60]

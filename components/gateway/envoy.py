@@ -16,7 +16,7 @@ from pulumi_kubernetes.networking import v1 as networking
 
 from components.gateway.answers import CORS_REQUEST_HEADERS, CORS_SECONDS, STRIPPED_HEADERS
 from components.gateway.exposure import parent_of_route
-from components.gateway.names import PROXY_EDGES, client_id, server_key_secret
+from components.gateway.keys import PROXY_EDGES, client_id, server_key_secret
 from components.gateway.routes import calls
 from components.naming import labels
 from components.network import policy as network_policy
@@ -24,7 +24,7 @@ from components.network import tcp
 from kube.names import COMPONENT_LABEL
 
 if TYPE_CHECKING:
-    from components.gateway.api_keys import GatewayKeys
+    from components.gateway.api_keys import ApiKeys
     from components.gateway.exposure_spec import GatewayParent
     from components.gateway.spec import EnvoyGatewaySpec
     from components.handles import Endpoint, EndpointProtocol
@@ -57,7 +57,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         *,
         namespace: pulumi.Input[str],
         endpoints: Sequence[Endpoint],
-        keys: GatewayKeys,
+        keys: ApiKeys,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         # The type token is part of the URN of every route, so it keeps its first name.
@@ -72,7 +72,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         self.url = spec.access.url(name)
         self.register_outputs({"url": self.url})
 
-    def _routes_to(self, name: str, spec: EnvoyGatewaySpec, endpoint: Endpoint, namespace: pulumi.Input[str], keys: GatewayKeys) -> None:
+    def _routes_to(self, name: str, spec: EnvoyGatewaySpec, endpoint: Endpoint, namespace: pulumi.Input[str], keys: ApiKeys) -> None:
         route_name = f"{name}-{endpoint.model}"
         metadata = meta.ObjectMetaArgsDict(name=route_name, namespace=namespace, labels=labels("gateway", route_name))
 
@@ -132,7 +132,7 @@ def route_filter(endpoint: Endpoint) -> dict[str, Any]:
     return {"urlRewrite": {"path": rewrite}, "credentialInjection": {"overwrite": True, "credential": credential}}
 
 
-def key_policy(route_name: str, endpoint: Endpoint, keys: GatewayKeys) -> dict[str, Any]:
+def key_policy(route_name: str, endpoint: Endpoint, keys: ApiKeys) -> dict[str, Any]:
     """Return a policy that identifies consumers by their valid keys and admits those that may call this model."""
     consumers = keys.consumers
     seeds = (False, True) if keys.two_seeds else (False,)

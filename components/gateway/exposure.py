@@ -1,4 +1,4 @@
-"""How clients outside the cluster reach the gateway: an Ingress, routes on an existing Gateway, a load balancer, or not at all.
+"""Registers the objects that expose the gateway outside the cluster: an Ingress, routes on an existing Gateway, or a load balancer.
 
 It installs no controller: the user names the ingress class or the Gateway, which belong to the cluster.
 """
@@ -14,7 +14,7 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.fields import present
-from components.gateway.exposure_spec import GRPC_PORT, GatewayApiAccess, IngressAccess, InternalAccess, LoadBalancerAccess
+from components.gateway.exposure_spec import GRPC_PORT, GatewayApiAccess, IngressAccess, LoadBalancerAccess
 from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
 from components.handles import GatewayRequirements
 from components.platforms.aws.load_balancers import LoadBalancing, NlbSpec
@@ -54,8 +54,6 @@ def expose(
         case LoadBalancerAccess(nlb=balancer):
             annotated = _annotated(metadata, balancer.annotations(drain_seconds=spec.drain_seconds), name=f"{name}-nlb")
             core.Service(f"{name}-nlb", metadata=annotated, spec=_balancer_service(balancer, pods, balancing), opts=opts)
-        case InternalAccess():
-            pass
 
 
 def _balancer_service(spec: NlbSpec, pods: Mapping[str, str], balancing: LoadBalancing) -> core.ServiceSpecArgsDict:
@@ -95,7 +93,7 @@ def _ingress(name: str, access: IngressAccess, *, grpc: bool) -> networking.Ingr
         paths.append(_path(f"/{GRPC_SERVICE}", name, "grpc"))
     tls = None if access.tls is None else [networking.IngressTLSArgsDict(hosts=[access.host], secret_name=access.tls.secret_name)]
     rule = networking.IngressRuleArgsDict(host=access.host, http=networking.HTTPIngressRuleValueArgsDict(paths=paths))
-    return present(networking.IngressSpecArgsDict(ingress_class_name=access.ingress_class_name, rules=[rule], tls=tls))
+    return present(networking.IngressSpecArgsDict(ingress_class_name=access.ingress_class, rules=[rule], tls=tls))
 
 
 def _path(path: str, service: str, port: str) -> networking.HTTPIngressPathArgsDict:

@@ -1,4 +1,4 @@
-"""How clients reach a gateway: a union by `exposure`, each with the settings of that exposure and the capabilities that others ask for.
+"""The exposures of a gateway, each with its settings and capabilities, and the notes about routes on a Gateway.
 
 In YAML these settings are flat fields of the gateway; `NginxGatewaySpec.access` collects those of its exposure.
 """
@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING
 
 from components.platforms.aws.load_balancers import KEEPALIVE_SECONDS, LONGEST_READ_SECONDS, AlbSpec, BalancerSpec, NlbSpec
 from components.spec import DnsLabel, DnsName, Spec
 
 if TYPE_CHECKING:
-    from components.gateway.spec import NginxGatewaySpec
+    from components.gateway.spec import GatewaySpec, NginxGatewaySpec
 
 GRPC_PORT = 8082
 """The port of the gateway's Service for gRPC."""
+_AWS_CONTROLLER = "AWS Load Balancer Controller"
 
 
 class TlsSpec(Spec):
@@ -40,35 +41,27 @@ class GatewayParent(Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InternalAccess:
-    """Only pods of the cluster reach the gateway, by its Service."""
+class Access:
+    """An exposure: the host of a public gateway, and the capabilities of what is in front of its pods."""
 
-    is_public: ClassVar[bool] = False
-    """True if clients outside the cluster reach the gateway."""
-    has_proxy: ClassVar[bool] = False
+    host: str | None = None
+    """The DNS name that clients call; None if only pods of the cluster reach the gateway, by its Service."""
+    scheme: str = "https"
+    """The URL scheme that servers see as the clients'."""
+    balancer: BalancerSpec | None = None
+    """The load balancer of a cloud in front of the pods."""
+    controller: str | None = None
+    """The object or controller that must exist in the cluster so that clients reach the gateway."""
+    ingress_class: str | None = None
+    """The class of the Ingress; None if there is none or the cluster's default is meant."""
+    has_proxy: bool = False
     """True if a proxy in front keeps idle connections to the gateway."""
-    keepalive_seconds: ClassVar[int] = 0
-    """Interval of TCP keepalive probes that the way to clients needs, 0 for none."""
+    keepalive_seconds: int = 0
+    """Interval of TCP keepalive probes that connections of clients need, 0 for none."""
 
     @property
-    def scheme(self) -> str:
-        """The URL scheme that servers see as the clients'."""
-        return "https"
-
-    @property
-    def balancer(self) -> BalancerSpec | None:
-        """The load balancer of a cloud in front of the pods, None if there is none."""
-        return None
-
-    @property
-    def controller(self) -> str | None:
-        """The object or controller that must exist in the cluster so that clients reach the gateway, None if none must."""
-        return None if self.balancer is None else "AWS Load Balancer Controller"
-
-    @property
-    def ingress_class(self) -> str | None:
-        """The class of the Ingress, None if there is none or the cluster's default is meant."""
-        return None
+    def is_public(self) -> bool:
+        return self.host is not None
 
     @property
     def carries_grpc(self) -> bool:
@@ -82,99 +75,63 @@ class InternalAccess:
 
     def url(self, service: str) -> str:
         """Return the start of a client's base URL; `service` is the gateway's Service."""
-        return f"http://{service}"
+        return f"http://{service}" if self.host is None else f"{self.scheme}://{self.host}"
 
     def grpc(self, service: str) -> str | None:
         """Return host:port for gRPC clients; None if gRPC does not pass."""
-        return f"{service}:{GRPC_PORT}"
+        if not self.carries_grpc:
+            return None
+        return f"{service}:{GRPC_PORT}" if self.host is None else f"{self.host}:{443 if self.scheme == 'https' else 80}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PublicAccess(InternalAccess):
-    host: str
-    is_public: ClassVar[bool] = True
-
-    def url(self, service: str) -> str:
-        """Return the URL of the host."""
-        del service
-        return f"{self.scheme}://{self.host}"
-
-    def grpc(self, service: str) -> str | None:
-        """Return the host with the port of its scheme."""
-        del service
-        return f"{self.host}:{443 if self.scheme == 'https' else 80}" if self.carries_grpc else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class IngressAccess(_PublicAccess):
+class IngressAccess(Access):
     """An Ingress, with a certificate in a Secret or, with `alb`, at AWS."""
 
+    host: str
     tls: TlsSpec | None
     alb: AlbSpec | None
-    insecure: bool
-    ingress_class_name: str | None
-    has_proxy: ClassVar[bool] = True
-
-    @property
-    def balancer(self) -> BalancerSpec | None:
-        """The application load balancer, if there is one."""
-        return self.alb
-
-    @property
-    def ingress_class(self) -> str | None:
-        """The class that the user wrote."""
-        return self.ingress_class_name
-
-    @property
-    def controller(self) -> str | None:
-        """The controller of the ingress class."""
-        ingress_class = "the default class" if self.ingress_class_name is None else f"class {self.ingress_class_name}"
-        return super().controller or f"ingress controller for {ingress_class}"
-
-    @property
-    def scheme(self) -> str:
-        """Plain HTTP for trials, otherwise HTTPS."""
-        return "http" if self.insecure else "https"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewayApiAccess(_PublicAccess):
+class GatewayApiAccess(Access):
     """Routes on the existing Gateway `parent`, which has its own TLS settings."""
 
     parent: GatewayParent
-    has_proxy: ClassVar[bool] = True
-
-    @property
-    def controller(self) -> str | None:
-        """The Gateway."""
-        return f"Gateway {self.parent.namespace}/{self.parent.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadBalancerAccess(_PublicAccess):
+class LoadBalancerAccess(Access):
     """A network load balancer that terminates TLS and forwards connections."""
 
     nlb: NlbSpec
-    keepalive_seconds: ClassVar[int] = KEEPALIVE_SECONDS
-
-    @property
-    def balancer(self) -> BalancerSpec | None:
-        """The network load balancer."""
-        return self.nlb
 
 
-Access: TypeAlias = InternalAccess | IngressAccess | GatewayApiAccess | LoadBalancerAccess
+def gateway_api_access(host: str, parent: GatewayParent) -> GatewayApiAccess:
+    return GatewayApiAccess(host=host, parent=parent, has_proxy=True, controller=f"Gateway {parent.namespace}/{parent.name}")
 
 
 def access_of(spec: NginxGatewaySpec) -> Access:
-    """Return the exposure of a valid `spec`."""
     host = spec.host or ""
     if spec.exposure == "ingress":
-        ingress_class = spec.ingress_class_name
-        return IngressAccess(host=host, tls=spec.tls, alb=spec.alb, insecure=spec.insecure, ingress_class_name=ingress_class)
+        ingress_class = "the default class" if spec.ingress_class_name is None else f"class {spec.ingress_class_name}"
+        return IngressAccess(
+            host=host,
+            scheme="http" if spec.insecure else "https",
+            balancer=spec.alb,
+            controller=f"ingress controller for {ingress_class}" if spec.alb is None else _AWS_CONTROLLER,
+            ingress_class=spec.ingress_class_name,
+            has_proxy=True,
+            tls=spec.tls,
+            alb=spec.alb,
+        )
     if spec.parent is not None:
-        return GatewayApiAccess(host=host, parent=spec.parent)
-    return InternalAccess() if spec.nlb is None else LoadBalancerAccess(host=host, nlb=spec.nlb)
+        return gateway_api_access(host, spec.parent)
+    if spec.nlb is not None:
+        return LoadBalancerAccess(
+            host=host, nlb=spec.nlb, balancer=spec.nlb, controller=_AWS_CONTROLLER, keepalive_seconds=KEEPALIVE_SECONDS
+        )
+    return Access()
 
 
 def errors(spec: NginxGatewaySpec) -> Iterator[str]:
@@ -211,3 +168,22 @@ def _alb_errors(spec: NginxGatewaySpec) -> Iterator[str]:
             f"readTimeoutSeconds is {spec.read_timeout_seconds}. The maximum with alb is {LONGEST_READ_SECONDS}, "
             "because the load balancer closes idle connections. Lower it."
         )
+
+
+def route_notes(spec: GatewaySpec, parent: GatewayParent, *, grpc: bool) -> Iterator[str]:
+    """Yield notes for the plan: what this stack cannot configure for routes on the Gateway `parent`, and how they differ from nginx.
+
+    `grpc` is true if a model serves gRPC.
+    """
+    gateway = f"{parent.namespace}/{parent.name}"
+    if parent.section_name is None:
+        yield (
+            f"keys cross the network in plain text on every listener of the Gateway {gateway} without TLS; "
+            "set parent.sectionName to a listener with TLS"
+        )
+    if grpc and spec.carries_grpc:
+        yield (
+            "a GRPCRoute cannot set a timeout, and an Envoy Gateway ends calls after 15 s: attach a BackendTrafficPolicy with "
+            f"timeout.http.requestTimeout 0s, or the equivalent of the Gateway {gateway}, to the route gateway-grpc"
+        )
+    yield from spec.differences

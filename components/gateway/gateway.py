@@ -6,7 +6,6 @@ It stores no consumer key in plain text, does not terminate TLS (the Ingress doe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import TYPE_CHECKING, assert_never
 
 import pulumi
@@ -17,11 +16,11 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
-from components.gateway.api_keys import GatewayKeys
+from components.gateway.api_keys import ApiKeys
 from components.gateway.exposure import SERVICE_PORT, expose
 from components.gateway.exposure_spec import GRPC_PORT as SERVICE_GRPC_PORT
-from components.gateway.proxy import proxy_config
-from components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment, layout
+from components.gateway.proxy import payload, proxy_config
+from components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment
 from components.gateway.spec import AutoscalingSpec, EnvoyGatewaySpec, GatewaySpec, NginxGatewaySpec
 from components.handles import Endpoint
 from components.naming import bounded, content_key, labels, selector
@@ -65,7 +64,7 @@ class Gateway(pulumi.ComponentResource):
         *,
         namespace: pulumi.Input[str],
         endpoints: Sequence[Endpoint],
-        keys: GatewayKeys,
+        keys: ApiKeys,
         balancing: LoadBalancing = CONTROLLER,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -74,9 +73,9 @@ class Gateway(pulumi.ComponentResource):
         grpc = any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
         metadata = meta.ObjectMetaArgsDict(name=name, namespace=namespace, labels=labels(COMPONENT, name))
         content = {
-            "nginx.conf": proxy_config(spec, endpoints, keys.consumers, layout(), two_seeds=keys.two_seeds),
-            "prepare.sh": _payload("prepare.sh"),
-            **({"requests.js": _payload("requests.js")} if any(each.counted for each in endpoints) else {}),
+            "nginx.conf": proxy_config(spec, endpoints, keys.consumers, two_seeds=keys.two_seeds),
+            "prepare.sh": payload("prepare.sh"),
+            **({"requests.js": payload("requests.js")} if any(each.counted for each in endpoints) else {}),
         }
         config_name = bounded(f"{name}-config", content_key(*content.values()))
         config_metadata = meta.ObjectMetaArgsDict(name=config_name, namespace=namespace, labels=labels(COMPONENT, name))
@@ -109,10 +108,6 @@ class Gateway(pulumi.ComponentResource):
         self.url = spec.access.url(name)
         self.grpc = spec.access.grpc(name) if grpc else None
         self.register_outputs({"url": self.url})
-
-
-def _payload(name: str) -> str:
-    return (files("components.gateway") / "payload" / name).read_text(encoding="utf-8")
 
 
 def _service(*, grpc: bool) -> core.ServiceSpecArgsDict:
@@ -150,13 +145,12 @@ def _scaling(name: str, spec: NginxGatewaySpec, limits: AutoscalingSpec) -> auto
 def declare_gateway(
     spec: GatewaySpec | None,
     endpoints: Sequence[Endpoint],
-    keys: GatewayKeys,
+    keys: ApiKeys,
     *,
     namespace: pulumi.Output[str],
     balancing: LoadBalancing,
     opts: pulumi.ResourceOptions,
 ) -> Gateway | EnvoyGateway | None:
-    """Declare the gateway that `spec` describes, by its implementation; None if there is none."""
     match spec:
         case None:
             return None

@@ -1,4 +1,4 @@
-"""Derives keys from the stack's seed and formats them; pure functions.
+"""Derives keys from the stack's seed and formats them; names the Secrets that contain them.
 
 A printed key is `ipk_<consumer>_<version>_<secret>_<check>`: 43 base-62 digits with 256 bits, then 6 digits with the CRC-32 of
 everything before them, so that a mistyped key can be distinguished from an unknown one and scanners find leaked keys without
@@ -12,9 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import re
 import zlib
-from dataclasses import dataclass, field
 
 PREFIX = "ipk"
 SERVER_PREFIX = "ips"
@@ -28,25 +26,25 @@ NAME_PATTERN = "[a-z][-a-z0-9]{0,62}"
 VERSION_PATTERN = "[1-9][0-9]{0,5}"
 _SECRET_PATTERN = f"[0-9A-Za-z]{{{SECRET_DIGITS}}}"
 _CHECK_PATTERN = f"[0-9A-Za-z]{{{CHECK_DIGITS}}}"
-_PRINTED = re.compile(
-    rf"{PREFIX}_(?P<consumer>{NAME_PATTERN})_(?P<version>{VERSION_PATTERN})_(?P<secret>{_SECRET_PATTERN})_(?P<check>{_CHECK_PATTERN})",
-    re.ASCII,
-)
+
+PROXY_SECRET = "gateway-keys"  # noqa: S105 - the name of a Secret, not its content
+"""The Secret that nginx mounts: hashes of the consumers' keys, and the keys of the model servers."""
+CLIENTS_SECRET = "gateway-clients"  # noqa: S105 - the name of a Secret, not its content
+"""The Secret that an Envoy Gateway reads: every valid key by client id, in plain text because it cannot compare hashes."""
+PROXY_EDGES = "gateway-proxies"
+"""The NetworkPolicy that admits the proxies of an Envoy Gateway to the models."""
+CREDENTIAL = "credential"
+"""The field of a server's Secret that an Envoy Gateway sends unchanged."""
+SECRET_KEY = "api-key"  # noqa: S105 - the name of a field, not its content
+"""The field of a consumer's or server's Secret that contains the key."""
+NEXT_KEY = "next-api-key"
+"""The field of a server's Secret with the key that the gateway sends once `previousApiKeySeed` is removed."""
 
 
 def printed_pattern(consumer: str, version: str, check: str = "") -> str:
     """Return a PCRE for printed keys that captures the public part as `consumer` and `version`, and the checksum as `check`."""
     last = f"(?<{check}>{_CHECK_PATTERN})" if check else _CHECK_PATTERN
     return f"{PREFIX}_(?<{consumer}>{NAME_PATTERN})_(?<{version}>{VERSION_PATTERN})_{_SECRET_PATTERN}_{last}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrintedKey:
-    """The parts of a printed key; the secret part stays out of the repr."""
-
-    consumer: str
-    version: int
-    secret: str = field(repr=False)
 
 
 def seed_error(seed: str) -> str | None:
@@ -104,17 +102,19 @@ def proxy_digest(key: str, salt: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def read_key(printed: str) -> PrintedKey:
-    """Return the parts of a printed key.
+def consumer_secret(consumer: str) -> str:
+    """Return the name of the Secret with a consumer's newest key, for clients inside the cluster."""
+    return f"consumer-{consumer}"
 
-    Raises ValueError, without quoting the key, if the format or the checksum is wrong.
-    """
-    match = _PRINTED.fullmatch(printed)
-    if match is None:
-        raise ValueError(f"Not an API key of inferplan. Expected {PREFIX}_<consumer>_<version>_<{SECRET_DIGITS} characters>_<checksum>.")
-    if match["check"] != _check(printed[: -CHECK_DIGITS - 1]):
-        raise ValueError("The checksum of the key is wrong: a character is wrong or missing. Copy the key again.")
-    return PrintedKey(consumer=match["consumer"], version=int(match["version"]), secret=match["secret"])
+
+def server_key_secret(model: str) -> str:
+    """Return the name of the Secret with the key of a model's server; only the server and the gateway read it."""
+    return f"{model}-server-key"
+
+
+def client_id(consumer: str, version: int, *, previous: bool = False) -> str:
+    """Return the public id of a key. A consumer's name has no underscore, so the id is unambiguous."""
+    return f"{consumer}_{version}{'_previous' if previous else ''}"
 
 
 def _derive(seed: str, *context: str) -> bytes:

@@ -13,19 +13,10 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from components.gateway import keys, routes
-from components.gateway.answers import (
-    CORS_HEADERS,
-    CORS_REQUEST_HEADERS,
-    CORS_SECONDS,
-    ERRORS,
-    GRPC_ERRORS,
-    PASSED_HEADERS,
-    STRIPPED_HEADERS,
-)
+from components.gateway import answers, keys, routes
+from components.gateway.consumer_spec import connection_limits, rate_limits, retry_delays
 from components.gateway.imported_keys import imported_key_pattern
-from components.gateway.limits import LimitGroup, connection_limits, rate_limits, retry_delays
-from components.gateway.serve_routes import SOCKET_KIND, serve_site
+from components.gateway.routes import SOCKET_KIND, serve_site
 from components.platforms.aws.load_balancers import LONGEST_IDLE_SECONDS
 from kube.quantity import bytes_of
 
@@ -41,7 +32,8 @@ _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 _SERVED_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/]{0,255}")
 _MODEL = re.compile(routes.MODEL)
 # Protocols whose servers read their key from a custom header.
-_TOKEN_KINDS = {"kserve-v2-http", "kserve-v2-grpc", "triton-generate"}
+_GRPC = "kserve-v2-grpc"
+_TOKEN_KINDS = {"kserve-v2-http", _GRPC, "triton-generate"}
 # Longer than any proxy in front keeps an idle connection (Envoy an hour, an ALB up to 4,000 s). If nginx closed first, a call that the
 # proxy sends at that moment would be lost.
 _IDLE_SECONDS = LONGEST_IDLE_SECONDS + 60
@@ -88,27 +80,24 @@ def proxy_config(
 
     Raises ValueError if an endpoint has a value with characters that are not allowed in the configuration.
     """
-    return _template().render(site=_site(spec, endpoints, consumers, layout) | {"two_seeds": two_seeds})
+    site = _site(spec, endpoints, consumers) | {"two_seeds": two_seeds}
+    return _template().render(site=site, spec=spec, layout=layout, answers=answers, routes=routes)
 
 
-def _site(
-    spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], layout: ProxyLayout
-) -> dict[str, object]:
+def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec]) -> dict[str, object]:
     ordered = sorted(endpoints, key=lambda each: each.model)
     for endpoint in ordered:
         _fits(_MODEL, endpoint.model, f"models.{endpoint.model}")
     kinds = {protocol.kind for endpoint in ordered for protocol in endpoint.protocols}
     active = [route for route in routes.ROUTES if route.kind in kinds]
-    grpc = "kserve-v2-grpc" in kinds
+    grpc = _GRPC in kinds
     backends = sorted(_backends(ordered))
     grants = sorted((consumer, each.model) for each in ordered for consumer in each.consumers if consumer in consumers)
     return {
-        **vars(layout),
-        **_limits(spec, consumers),
+        "rates": rate_limits(consumers, spec.replicas),
+        "connections": connection_limits(consumers, spec.replicas),
+        "pauses": retry_delays(consumers),
         **serve_site(spec, ordered),
-        "drain_seconds": spec.drain_seconds,
-        "read_timeout_seconds": spec.read_timeout_seconds,
-        "keepalive_seconds": spec.access.keepalive_seconds,
         "idle_seconds": _IDLE_SECONDS if spec.access.has_proxy else _IDLE_SECONDS_OF_CLIENTS,
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
@@ -117,7 +106,6 @@ def _site(
         "server_tokens": bool(kinds & _TOKEN_KINDS),
         # Metadata comes first, where nothing in it can look like the end of a call.
         "head": "[^|]*\\|" if grpc else "",
-        "model_pattern": routes.MODEL,
         "models": [each.model for each in ordered],
         "routes": active,
         "by_name": any(route.served for route in active),
@@ -125,17 +113,14 @@ def _site(
         "grants": grants,
         "map_hash_max_size": _table_size(len(backends) + len(grants)),
         "grpc": grpc,
-        "grpc_service": routes.GRPC_SERVICE,
-        "grpc_methods": routes.GRPC_METHODS,
-        "grpc_backends": list(_grpc_backends(ordered)),
-        "grpc_errors": GRPC_ERRORS,
-        "errors": ERRORS,
+        "grpc_backends": [
+            (each.model, f"grpc://{_authority(each, protocol)}")
+            for each in ordered
+            for protocol in each.protocols
+            if protocol.kind == _GRPC
+        ],
         **_scaling(spec, ordered),
-        "passed_headers": [header for header, of in PASSED_HEADERS.items() if not of or kinds & of],
-        "stripped_headers": STRIPPED_HEADERS,
-        "cors_headers": CORS_HEADERS,
-        "cors_request_headers": list(CORS_REQUEST_HEADERS),
-        "cors_seconds": CORS_SECONDS,
+        "passed_headers": [header for header, of in answers.PASSED_HEADERS.items() if not of or kinds & of],
     }
 
 
@@ -156,23 +141,15 @@ def _scaling(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint]) -> dict[str,
 
 def _probed(endpoint: Endpoint) -> list[str]:
     """Return the address that shows whether a replica is ready, or nothing for a model that always has one."""
-    spoken = [each for each in endpoint.protocols if each.kind != "kserve-v2-grpc"]
+    spoken = [each for each in endpoint.protocols if each.kind != _GRPC]
     return [_authority(endpoint, each) for each in spoken[:1] if endpoint.start_seconds is not None]
-
-
-def _limits(spec: NginxGatewaySpec, consumers: Mapping[str, ConsumerSpec]) -> dict[str, list[LimitGroup] | list[tuple[str, int]]]:
-    return {
-        "rates": rate_limits(consumers, spec.replicas),
-        "connections": connection_limits(consumers, spec.replicas),
-        "pauses": retry_delays(consumers),
-    }
 
 
 def _backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:
     by_name = {route.kind for route in routes.ROUTES if route.served}
     for endpoint in endpoints:
         for protocol in endpoint.protocols:
-            if protocol.kind == "kserve-v2-grpc":
+            if protocol.kind == _GRPC:
                 continue
             target = f"http://{_authority(endpoint, protocol)}{_fits(_PATH, protocol.path.rstrip('/'), f'path of {endpoint.model}')}"
             names = endpoint.served_names if protocol.kind in by_name else ("",)
@@ -182,13 +159,6 @@ def _backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:
                 yield f"/{endpoint.model} {protocol.kind} {served}", target
             if protocol.kind == "ray-serve" and any(route.web_socket for route in endpoint.routes):
                 yield f"/{endpoint.model} {SOCKET_KIND} ", target
-
-
-def _grpc_backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:
-    for endpoint in endpoints:
-        for protocol in endpoint.protocols:
-            if protocol.kind == "kserve-v2-grpc":
-                yield endpoint.model, f"grpc://{_authority(endpoint, protocol)}"
 
 
 def _authority(endpoint: Endpoint, protocol: EndpointProtocol) -> str:
@@ -215,16 +185,17 @@ def _table_size(entries: int) -> int:
     return max(2048, 1 << (2 * entries).bit_length())
 
 
+def payload(name: str) -> str:
+    return (files("components.gateway") / "payload" / name).read_text(encoding="utf-8")
+
+
 @cache
 def _template() -> jinja2.Template:
     import jinja2
 
-    def load(name: str) -> str:
-        return (files("components.gateway") / "payload" / name).read_text(encoding="utf-8")
-
     # `_fits` and the specs check every value.
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(load),
+        loader=jinja2.FunctionLoader(payload),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # noqa: S701 - not HTML: escaping would corrupt quotes
     )

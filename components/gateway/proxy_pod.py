@@ -28,8 +28,8 @@ GRPC_PORT = 8082
 STATUS_PORT = 8081
 CONFIG = "/etc/gateway"
 KEYS_ANNOTATION = f"{DOMAIN}/keys"
+LAYOUT = ProxyLayout()
 _KEYS = "/etc/gateway-keys"
-_SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod, not a directory of the node
 _USER = 101
 _SYSCTLS = {
     # Each call uses a connection, whose port stays in TIME_WAIT for a minute: these ports allow 900 calls per second to one model.
@@ -41,18 +41,6 @@ _SYSCTLS = {
     "tcp_keepalive_probes": "3",
 }
 _MARGIN_SECONDS = 15
-
-
-def layout() -> ProxyLayout:
-    """Return the paths and ports inside the pod."""
-    return ProxyLayout(
-        listen=str(HTTP_PORT),
-        grpc_listen=str(GRPC_PORT),
-        status_listen=str(STATUS_PORT),
-        scratch=_SCRATCH,
-        keys_file=f"{_KEYS}/keys.conf",
-        runtime_file=f"{_SCRATCH}/runtime.conf",
-    )
 
 
 def deployment(
@@ -80,7 +68,7 @@ def deployment(
                 service_account_name=service_account,
                 automount_service_account_token=False,
                 enable_service_links=False,
-                termination_grace_period_seconds=spec.deregistration_seconds + spec.drain_seconds + _MARGIN_SECONDS,
+                termination_grace_period_seconds=spec.access.deregistration_seconds + spec.drain_seconds + _MARGIN_SECONDS,
                 # Terminating pods do not count, or the remaining ones could end up in one zone.
                 topology_spread_constraints=spread(labels, match_label_keys=["pod-template-hash"]),
                 security_context=_pod_security(),
@@ -96,12 +84,11 @@ def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgsDict:
     fingerprint = core.EnvVarSourceArgsDict(
         field_ref=core.ObjectFieldSelectorArgsDict(field_path=f"metadata.annotations['{KEYS_ANNOTATION}']")
     )
-    files = layout()
     return core.ContainerArgsDict(
         name="prepare",
         image=spec.image,
         working_dir="/",
-        command=["sh", f"{CONFIG}/prepare.sh", f"{CONFIG}/nginx.conf", files.keys_file, files.runtime_file],
+        command=["sh", f"{CONFIG}/prepare.sh", f"{CONFIG}/nginx.conf", LAYOUT.keys_file, LAYOUT.runtime_file],
         env=[core.EnvVarArgsDict(name="KEYS_FINGERPRINT", value_from=fingerprint)],
         resources=_resources(),
         security_context=container_security(),
@@ -117,10 +104,10 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
     if grpc:
         ports.append(core.ContainerPortArgsDict(name="grpc", container_port=GRPC_PORT))
     health = core.HTTPGetActionArgsDict(path="/healthz", port="status")
-    pid = f"{_SCRATCH}/nginx.pid"
+    pid = f"{LAYOUT.scratch}/nginx.pid"
     # nginx listens until load balancers stop sending calls. Then SIGQUIT lets streams finish, where the kubelet's SIGTERM would cut
     # them; the hook delays SIGTERM until nginx has exited.
-    drain = f'sleep {spec.deregistration_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
+    drain = f'sleep {spec.access.deregistration_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
     return core.ContainerArgsDict(
         name="nginx",
         image=spec.image,
@@ -147,7 +134,7 @@ def _mounts() -> list[core.VolumeMountArgsDict]:
     return [
         core.VolumeMountArgsDict(name="config", mount_path=CONFIG, read_only=True),
         core.VolumeMountArgsDict(name="keys", mount_path=_KEYS, read_only=True),
-        core.VolumeMountArgsDict(name="tmp", mount_path=_SCRATCH),
+        core.VolumeMountArgsDict(name="tmp", mount_path=LAYOUT.scratch),
     ]
 
 

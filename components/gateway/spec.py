@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from components.gateway.exposure_spec import Access, GatewayApiAccess, GatewayParent, TlsSpec, access_of
+from components.gateway.exposure_spec import Access, GatewayApiAccess, GatewayParent, TlsSpec, access_of, gateway_api_access
 from components.gateway.exposure_spec import errors as exposure_errors
 from components.platforms.aws.load_balancers import AlbSpec, NlbSpec
 from components.spec import Bytes, DnsName, PinnedImage, Spec
@@ -63,15 +63,15 @@ class AutoscalingSpec(Spec):
 class GatewayFields(Spec):
     """Settings and capabilities that every gateway implementation has."""
 
-    enforces_expiry: ClassVar[bool]
+    enforces_expiry: ClassVar[bool] = False
     """Denies a key after its last valid day."""
-    enforces_limits: ClassVar[bool]
+    enforces_limits: ClassVar[bool] = False
     """Enforces the limits of consumers."""
-    hashes_keys: ClassVar[bool]
+    hashes_keys: ClassVar[bool] = False
     """Compares hashes, so it does not store keys in plain text."""
-    matches_paths_by_pattern: ClassVar[bool]
+    matches_paths_by_pattern: ClassVar[bool] = False
     """Forwards calls whose paths contain arbitrary names; otherwise only calls that can be listed one by one."""
-    runs_in_namespace: ClassVar[bool]
+    runs_in_namespace: ClassVar[bool] = False
     """Runs as pods in the stack's namespace."""
     counts_requests: ClassVar[bool] = False
     """Reports the requests of each model to Prometheus."""
@@ -102,7 +102,7 @@ class NginxGatewaySpec(GatewayFields):
     host: DnsName | None = None
     """DNS name that clients call. Required unless exposure is internal."""
     exposure: Literal["ingress", "gatewayApi", "loadBalancer", "internal"] = "ingress"
-    """How clients reach the gateway: an Ingress, an HTTPRoute on an existing Gateway, a network load balancer, or only inside the cluster."""
+    """The exposure: an Ingress, an HTTPRoute on an existing Gateway, a network load balancer, or only inside the cluster."""
     tls: TlsSpec | None = None
     alb: AlbSpec | None = None
     """An AWS Application Load Balancer for exposure ingress. Its certificate replaces tls."""
@@ -144,7 +144,6 @@ class NginxGatewaySpec(GatewayFields):
 
     @property
     def pod_requests(self) -> list[Mapping[str, str]]:
-        """The requests of the nginx pods."""
         return [PROXY_REQUESTS] * self.replicas
 
     @model_validator(mode="after")
@@ -158,13 +157,7 @@ class NginxGatewaySpec(GatewayFields):
 
     @property
     def access(self) -> Access:
-        """The exposure, with the fields that belong to it."""
         return access_of(self)
-
-    @property
-    def deregistration_seconds(self) -> int:
-        """Seconds that calls may still reach a pod after it starts to terminate."""
-        return self.access.deregistration_seconds
 
     @property
     def carries_grpc(self) -> bool:
@@ -175,13 +168,7 @@ class NginxGatewaySpec(GatewayFields):
 class EnvoyGatewaySpec(GatewayFields):
     """Routes on a Gateway of an existing Envoy Gateway, whose proxies check the keys and run in their own namespace."""
 
-    enforces_expiry: ClassVar[bool] = False
-    enforces_limits: ClassVar[bool] = False
-    hashes_keys: ClassVar[bool] = False
-    matches_paths_by_pattern: ClassVar[bool] = False
-    runs_in_namespace: ClassVar[bool] = False
     differences: ClassVar[tuple[str, ...]] = ENVOY_DIFFERENCES
-    deregistration_seconds: ClassVar[None] = None
     carries_grpc: ClassVar[bool] = False
 
     implementation: Literal["envoyGateway"]
@@ -194,8 +181,7 @@ class EnvoyGatewaySpec(GatewayFields):
 
     @property
     def access(self) -> GatewayApiAccess:
-        """The Gateway."""
-        return GatewayApiAccess(host=self.host, parent=self.parent)
+        return gateway_api_access(self.host, self.parent)
 
 
 def implementation(written: Any) -> str:

@@ -12,8 +12,6 @@ from components.objects.spec import is_namespaced
 
 
 class ExtraObjects(pulumi.ComponentResource):
-    """The objects of `extraObjects`, by name."""
-
     def __init__(
         self,
         name: str,

@@ -53,36 +53,15 @@ ExtraObject = Annotated[
 ]
 
 # The kinds of Kubernetes itself that belong to no namespace.
-_CLUSTER_KINDS = {
-    "APIService",
-    "CSIDriver",
-    "CertificateSigningRequest",
-    "CustomResourceDefinition",
-    "DeviceClass",
-    "EC2NodeClass",
-    "FlowSchema",
-    "GatewayClass",
-    "IngressClass",
-    "MutatingWebhookConfiguration",
-    "Namespace",
-    "Node",
-    "NodeFeatureRule",
-    "NodePool",
-    "PersistentVolume",
-    "PriorityClass",
-    "PriorityLevelConfiguration",
-    "ResourceFlavor",
-    "RuntimeClass",
-    "StorageClass",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "ValidatingWebhookConfiguration",
-    "VolumeAttributesClass",
-    "WorkloadPriorityClass",
-}
+_CLUSTER_KINDS = re.compile(
+    "APIService|CSIDriver|CertificateSigningRequest|CustomResourceDefinition|DeviceClass|EC2NodeClass|FlowSchema|"
+    "GatewayClass|IngressClass|MutatingWebhookConfiguration|Namespace|Node|NodeFeatureRule|NodePool|PersistentVolume|"
+    "PriorityClass|PriorityLevelConfiguration|ResourceFlavor|RuntimeClass|StorageClass|ValidatingAdmissionPolicy|"
+    "ValidatingAdmissionPolicyBinding|ValidatingWebhookConfiguration|VolumeAttributesClass|WorkloadPriorityClass"
+)
 
 
 def is_namespaced(manifest: dict[str, Any]) -> bool:
     """True unless objects of this kind belong to no namespace. Kinds that start with `Cluster` belong to none by convention."""
     kind = str(manifest["kind"])
-    return kind not in _CLUSTER_KINDS and not kind.startswith("Cluster")
+    return _CLUSTER_KINDS.fullmatch(kind) is None and not kind.startswith("Cluster")

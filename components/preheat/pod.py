@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
 
-from components.egress import store_edges
 from components.fields import present
 from components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
 from components.pod_parts import (
@@ -24,6 +22,7 @@ from components.pod_parts import (
     ca_of,
     ca_volume,
     container_security,
+    environment,
     no_devices,
     pod_security,
     tolerations_of,
@@ -66,6 +65,7 @@ def pod_spec(
         core.PodSpecArgsDict(
             # Each try is a new pod, so that the logs of a failed one stay readable.
             restart_policy="Never",
+            service_account_name=source.identity.service_account if isinstance(source, ObjectStore) and source.identity else None,
             automount_service_account_token=False,
             enable_service_links=False,
             # A stopped transfer only has to close its files and release the lock.
@@ -120,7 +120,7 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSo
         image=image_of(preheat, source),
         command=["python3", "-m", "payload"],
         working_dir=_HOME,
-        env=[*_environment(request, source, indexed=target.nodes is not None), *_access(source), *_ca(source)],
+        env=[*_environment(request, source, indexed=target.nodes is not None), *_access(source)],
         resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
         security_context=container_security(non_root=True),
         # `kubectl describe pod` shows the last line of the log, which says why it failed.
@@ -130,7 +130,7 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSo
 
 
 def _environment(request: Mapping[str, Any], source: ModelSource, *, indexed: bool) -> list[core.EnvVarArgsDict]:
-    clear = {
+    values = {
         "PREHEAT_REQUEST": json.dumps(request, sort_keys=True),
         "PATH": f"{_TOOLS}:{_HUB_PATH if isinstance(source, HubStore) else _PATH}",
         "HOME": _SCRATCH,
@@ -141,7 +141,7 @@ def _environment(request: Mapping[str, Any], source: ModelSource, *, indexed: bo
     if indexed:
         # Kubernetes adds JOB_COMPLETION_INDEX; with the Job's name it identifies the pod that filled a node.
         fields |= {"JOB_NAME": "metadata.labels['batch.kubernetes.io/job-name']"}
-    env = [core.EnvVarArgsDict(name=key, value=value) for key, value in clear.items()]
+    env = environment(values)
     for key, path in fields.items():
         field = core.EnvVarSourceArgsDict(field_ref=core.ObjectFieldSelectorArgsDict(field_path=path))
         env.append(core.EnvVarArgsDict(name=key, value_from=field))
@@ -186,50 +186,27 @@ def _access(source: ModelSource) -> list[core.EnvVarArgsDict]:
     """The variables that the tools read to reach `source`."""
     match source:
         case ObjectStore():
-            return _s3(source)
+            secrets = {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY": "AWS_SECRET_ACCESS_KEY"}
+            values: dict[str, str | None] = {
+                "RCLONE_CONFIG_SOURCE_TYPE": "s3",
+                "RCLONE_CONFIG_SOURCE_PROVIDER": "AWS" if source.endpoint is None else "Other",
+                "RCLONE_CONFIG_SOURCE_ENV_AUTH": "true",
+                "RCLONE_CONFIG_SOURCE_FORCE_PATH_STYLE": "true" if source.path_style else "false",
+                "RCLONE_CONFIG_SOURCE_ENDPOINT": source.endpoint,
+                "RCLONE_CONFIG_SOURCE_REGION": source.region,
+                "AWS_REGION": source.region,
+            }
         case WebStore():
-            return [] if source.credentials is None else [_from_secret("AUTHORIZATION", source.credentials, into="HTTP_AUTHORIZATION")]
+            secrets, values = {"HTTP_AUTHORIZATION": "AUTHORIZATION"}, {}
         case HubStore():
-            clear = {"HF_ENDPOINT": source.endpoint, "HF_HOME": f"{_SCRATCH}/huggingface", "HF_HUB_DISABLE_TELEMETRY": "1"}
-            secret = [] if source.credentials is None else [_from_secret("HF_TOKEN", source.credentials)]
-            return [*(core.EnvVarArgsDict(name=key, value=value) for key, value in clear.items()), *secret]
+            secrets = {"HF_TOKEN": "HF_TOKEN"}
+            values = {"HF_ENDPOINT": source.endpoint, "HF_HOME": f"{_SCRATCH}/huggingface", "HF_HUB_DISABLE_TELEMETRY": "1"}
         case VolumeClaim():
             return []
-        case _:
-            assert_never(source)
-
-
-def _ca(source: ModelSource) -> list[core.EnvVarArgsDict]:
+    env = environment({name: value for name, value in values.items() if value is not None})
+    for name, key in secrets.items():
+        if source.credentials is not None:
+            reference = core.SecretKeySelectorArgsDict(name=source.credentials, key=key)
+            env.append(core.EnvVarArgsDict(name=name, value_from=core.EnvVarSourceArgsDict(secret_key_ref=reference)))
     # The program sets each tool's variable: most tools would trust this CA alone, and no public one any more.
-    return [] if ca_of(source) is None else [core.EnvVarArgsDict(name="PREHEAT_CA_BUNDLE", value=CA_FILE)]
-
-
-def edges_of(source: ModelSource) -> list[networking.NetworkPolicyEgressRuleArgsDict]:
-    """The egress of a reader of `source`; none for a volume, which the node mounts outside the pod's network."""
-    match source:
-        case ObjectStore() | WebStore() | HubStore():
-            return store_edges(source)
-        case VolumeClaim():
-            return []
-        case _:
-            assert_never(source)
-
-
-def _s3(source: ObjectStore) -> list[core.EnvVarArgsDict]:
-    clear = {
-        "RCLONE_CONFIG_SOURCE_TYPE": "s3",
-        "RCLONE_CONFIG_SOURCE_PROVIDER": "AWS" if source.endpoint is None else "Other",
-        "RCLONE_CONFIG_SOURCE_ENV_AUTH": "true",
-        "RCLONE_CONFIG_SOURCE_FORCE_PATH_STYLE": "true" if source.path_style else "false",
-    }
-    optional = {"RCLONE_CONFIG_SOURCE_ENDPOINT": source.endpoint, "RCLONE_CONFIG_SOURCE_REGION": source.region, "AWS_REGION": source.region}
-    clear |= {key: value for key, value in optional.items() if value is not None}
-    env = [core.EnvVarArgsDict(name=key, value=value) for key, value in clear.items()]
-    if source.credentials is not None:
-        env += [_from_secret(key, source.credentials) for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
-    return env
-
-
-def _from_secret(key: str, secret: str, into: str | None = None) -> core.EnvVarArgsDict:
-    reference = core.SecretKeySelectorArgsDict(name=secret, key=key)
-    return core.EnvVarArgsDict(name=into or key, value_from=core.EnvVarSourceArgsDict(secret_key_ref=reference))
+    return env if source.ca is None else [*env, *environment({"PREHEAT_CA_BUNDLE": CA_FILE})]

@@ -12,10 +12,10 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.fields import present
-from components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim
+from components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim, WorkloadIdentity
 from components.naming import bounded, labels, selector
-from components.network import policy
-from components.preheat.pod import TARGET, edges_of, pod_spec, program
+from components.network import policy, store_edges
+from components.preheat.pod import TARGET, pod_spec, program
 from components.preheat.request import cache_path, code_key, deadline_seconds, job_key, request_of
 from components.preheat.spec import PreheatSpec
 from components.storage.spec import WeightsSpec
@@ -66,23 +66,24 @@ class PreheatJob(pulumi.ComponentResource):
             # The name has a key of the instructions: a new wording of docstrings changes nothing.
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["data"])),
         )
-        own = selector(COMPONENT, name)
-        pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=own, folder=folder)
+        pod_labels = selector(COMPONENT, name)
+        pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=pod_labels, folder=folder)
+        job_name = bounded(f"{name}-preheat", job_key(pod, target))
         gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
-        if edges := edges_of(source):
+        # The node mounts a volume outside the pod's network.
+        if not isinstance(source, VolumeClaim):
             metadata = meta.ObjectMetaArgsDict(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name))
-            gates.append(networking.NetworkPolicy(f"{name}-egress", metadata=metadata, spec=policy(own, egress=edges), opts=child))
-        if isinstance(source, ObjectStore):
-            gates += _identify(pod, source, name, namespace, child)
-        job_name = bounded(f"{name}-preheat", job_key(request, code_name, preheat, source, target, folder))
+            edges = policy(pod_labels, egress=store_edges(source))
+            gates.append(networking.NetworkPolicy(f"{name}-egress", metadata=metadata, spec=edges, opts=child))
+        if isinstance(source, ObjectStore) and source.identity is not None:
+            # Pods get the credentials of their service account at admission.
+            pod["service_account_name"] = _service_account(name, source.identity, namespace, child)
+            gates.append(source.identity.ready)
         job = batch.Job(
             job_name,
             metadata=meta.ObjectMetaArgsDict(name=job_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=REPEATED),
             spec=_job_spec(
-                core.PodTemplateSpecArgsDict(
-                    metadata=meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name)),
-                    spec=pod,
-                ),
+                core.PodTemplateSpecArgsDict(metadata=meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name)), spec=pod),
                 deadline,
                 ttl=preheat.ttl_seconds_after_finished,
                 nodes=None if target.nodes is None else target.nodes.nodes,
@@ -128,13 +129,9 @@ def _job_spec(template: core.PodTemplateSpecArgsDict, deadline: int, *, ttl: int
     )
 
 
-def _identify(
-    pod: core.PodSpecArgsDict, source: ObjectStore, name: str, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
-) -> list[pulumi.Resource]:
-    """Give `pod` the service account that may read `source`; returns the resources to create first."""
-    identity = source.identity
-    if identity is None:
-        return []
+def _service_account(
+    name: str, identity: WorkloadIdentity, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
+) -> pulumi.Output[str]:
     account = core.ServiceAccount(
         f"{name}-reader",
         metadata=present(
@@ -148,5 +145,4 @@ def _identify(
         automount_service_account_token=False,
         opts=opts,
     )
-    pod["service_account_name"] = account.metadata.name
-    return [identity.ready]
+    return account.metadata.name

@@ -39,7 +39,6 @@ class Listing:
 
     @property
     def bytes(self) -> int:
-        """Total size of all files."""
         return sum(file.size for file in self.files)
 
 
@@ -56,8 +55,6 @@ class SharePreview:
 
 
 class _Quiet(Progress):
-    """Does not print retries."""
-
     def say(self, message: str) -> None:
         """Print nothing."""
 

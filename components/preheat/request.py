@@ -12,13 +12,16 @@ import io
 import json
 import tokenize
 from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any
 
-from components.handles import CaBundle, HubStore, ModelSource, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
 from components.naming import content_key
 from components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
 from components.storage.spec import WeightsSpec
 from kube.quantity import bytes_of
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core import v1 as core
 
 SOURCE = "/source"
 _SLOWEST_BYTES_PER_SECOND = 50 << 20
@@ -33,15 +36,17 @@ def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ModelSource) 
     Two models of the same source, revision and globs share one directory.
     """
     names = (json.dumps(weights.files, sort_keys=True),) if weights.files else ()
-    key = content_key(_origin(source, weights), weights.revision or "", *preheat.include, "\x01", *preheat.exclude, *names)
+    _kind, _root, origin = _location(source, weights)
+    key = content_key(origin, weights.revision or "", *preheat.include, "\x01", *preheat.exclude, *names)
     return f"{weights.path.rpartition('/')[2]}/{key}-r{preheat.round}"
 
 
 def request_of(name: str, weights: WeightsSpec, preheat: PreheatSpec, *, source: ModelSource, target: str) -> dict[str, Any]:
     """The payload's request for model `name`, without credentials."""
+    kind, root, _origin = _location(source, weights)
     request: dict[str, Any] = {
-        "kind": kind_of(source),
-        "root": _root(source, weights),
+        "kind": kind,
+        "root": root,
         "target": target,
         "directory": cache_path(weights, preheat, source),
         "job": name,
@@ -69,43 +74,13 @@ def deadline_seconds(weights: WeightsSpec, preheat: PreheatSpec) -> int:
     return max(_SHORTEST_SECONDS, _START_SECONDS + 2 * bytes_of(weights.size) // _SLOWEST_BYTES_PER_SECOND)
 
 
-def kind_of(source: ModelSource) -> str:
-    """The payload's name for this kind of source."""
-    match source:
-        case VolumeClaim():
-            return "local"
-        case ObjectStore():
-            return "remote"
-        case WebStore():
-            return "http"
-        case HubStore():
-            return "hub"
-        case _:
-            assert_never(source)
-
-
 def image_of(preheat: PreheatSpec, source: ModelSource) -> str:
-    """The image of the transfer."""
     return preheat.image or (DEFAULT_HUB_IMAGE if isinstance(source, HubStore) else DEFAULT_IMAGE)
 
 
-def job_key(
-    request: Mapping[str, Any], code: str, preheat: PreheatSpec, source: ModelSource, target: VolumeClaim, folder: str | None = None
-) -> str:
-    """A key of everything in the Job's pod template.
-
-    It leaves out what Kubernetes can change in place (deadline, time to live) and what pods do not read (names and capacities of stores).
-    """
-    shape = {
-        "request": dict(request),
-        "code": code,
-        "images": [image_of(preheat, source), preheat.rclone_image],
-        "amounts": [preheat.cpu, preheat.memory, preheat.run_as_user],
-        "source": _source(source),
-        "target": target.name,
-        "nodes": None if target.nodes is None else _nodes(target.nodes),
-    }
-    return content_key(json.dumps(shape | ({} if folder is None else {"folder": folder}), sort_keys=True))
+def job_key(pod: core.PodSpecArgsDict, target: VolumeClaim) -> str:
+    """A key of the Job's pods: of everything that Kubernetes cannot change in a Job, but not of its deadline or time to live."""
+    return content_key(json.dumps([pod, None if target.nodes is None else target.nodes.nodes], sort_keys=True))
 
 
 def code_key(files: Mapping[str, str]) -> str:
@@ -113,54 +88,18 @@ def code_key(files: Mapping[str, str]) -> str:
     return content_key(*(part for path, text in sorted(files.items()) for part in (path, _instructions(text))))
 
 
-def _origin(source: ModelSource, weights: WeightsSpec) -> str:
+def _location(source: ModelSource, weights: WeightsSpec) -> tuple[str, str, str]:
+    """The payload's name for this kind of source, the root of the model's files in it, and the origin of the files for their key."""
     match source:
         case VolumeClaim():
-            return f"{source.origin or source.name}/{weights.path}"
+            return "local", f"{SOURCE}/{weights.path}", f"{source.origin or source.name}/{weights.path}"
         case ObjectStore():
-            return f"s3:{source.endpoint or ''}/{_root(source, weights)}"
+            root = "source:" + "/".join(part for part in (source.bucket, source.prefix.strip("/"), weights.path) if part)
+            return "remote", root, f"s3:{source.endpoint or ''}/{root}"
         case WebStore():
-            return _root(source, weights)
+            return "http", f"{source.url}/{weights.path}", f"{source.url}/{weights.path}"
         case HubStore():
-            return f"{source.endpoint}/{_root(source, weights)}"
-        case _:
-            assert_never(source)
-
-
-def _root(source: ModelSource, weights: WeightsSpec) -> str:
-    match source:
-        case VolumeClaim():
-            return f"{SOURCE}/{weights.path}"
-        case ObjectStore():
-            return "source:" + "/".join(part for part in (source.bucket, source.prefix.strip("/"), weights.path) if part)
-        case WebStore():
-            return f"{source.url}/{weights.path}"
-        case HubStore():
-            return weights.path
-        case _:
-            assert_never(source)
-
-
-def _source(source: ModelSource) -> list[Any]:
-    """The pod's view of its source besides the request: address, credentials and CA by name."""
-    match source:
-        case ObjectStore():
-            reader = None if source.identity is None else source.identity.service_account
-            return ["s3", source.endpoint, source.region, source.path_style, source.credentials, reader, _ca(source.ca)]
-        case WebStore():
-            return ["http", source.credentials, _ca(source.ca)]
-        case HubStore():
-            return ["hub", source.endpoint, source.credentials, _ca(source.ca)]
-        case VolumeClaim():
-            return ["claim", source.name]
-
-
-def _ca(bundle: CaBundle | None) -> list[str] | None:
-    return None if bundle is None else [bundle.kind, bundle.name, bundle.key]
-
-
-def _nodes(target: NodeTarget) -> list[Any]:
-    return [sorted(target.node_selector.items()), [[each.key, each.value, each.effect] for each in target.taints], target.nodes]
+            return "hub", weights.path, f"{source.endpoint}/{weights.path}"
 
 
 @functools.cache

@@ -69,7 +69,6 @@ class ArtifactSpec(WeightsSpec):
     """Files to copy although loading them runs code; other files of that kind are rejected."""
 
     def preheat(self, weights: PreheatSpec) -> PreheatSpec:
-        """The settings of the model's `weights` with those of this artifact."""
         own = {"round": self.round, "include": self.include, "exclude": self.exclude, "allow_pickle": self.allow_pickle}
         return weights.model_copy(update=own)
 

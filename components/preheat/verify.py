@@ -46,7 +46,6 @@ class Verdict:
 
     @property
     def remedy(self) -> str | None:
-        """The remedy, None if nothing is wrong."""
         if self.good:
             return None
         return "raise preheat.round of the model and run up again; servers keep the round they run on until the new one is READY"

@@ -16,10 +16,9 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
-from components.egress import store_edges
 from components.handles import Endpoint, ModelMount, ObjectStore
 from components.naming import bounded, content_key, selector
-from components.network import pods, tcp
+from components.network import pods, store_edges, tcp
 from components.network import policy as network_policy
 from components.serving import groups, workload
 from components.serving.engine import Site

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import pulumi
 
-from components.egress import RemoteStore
 from components.handles import HubStore, ModelSource, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from components.network import RemoteStore
 from components.storage.fields import Store
 from components.storage.spec import S3StoreSpec
 from components.storage.static_volume import NfsStore, NodeDisks

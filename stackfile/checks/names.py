@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.gateway.names import PROXY_EDGES, consumer_secret, server_key_secret
+from components.gateway.keys import PROXY_EDGES, consumer_secret, server_key_secret
 from components.naming import bounded
 from components.spec import KeyPath, SpecError
 from components.storage.spec import S3StoreSpec

@@ -16,6 +16,7 @@ from rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
 from stackfile.reader import read_stack
 from tests.canaries import hits
 from tests.patience import PATIENCE_SECONDS
+from tests.printed_keys import read_key
 from tests.rehearsal.commands import ROOT, STACK, inferplan, up, variant
 from tests.unit.gateway.test_ways_in import WAYS
 from tests.unit.gateway.whole_stack import recorded
@@ -98,7 +99,7 @@ def test_only_secret_objects_contain_secrets_and_output_shows_none(local_state, 
     seed = opened.values["inferplan:apiKeySeed"]
     secrets = {"seed": seed, "pepper": keys.pepper(seed), "server key": keys.server_key(seed, "llama-3-8b")}
     secrets |= {
-        f"{who} {version}": keys.read_key(keys.consumer_key(seed, who, version)).secret
+        f"{who} {version}": read_key(keys.consumer_key(seed, who, version)).secret
         for who, version in (("chat", 2), ("chat", 1), ("batch", 1))
     }
     surfaces = {name: inferplan(local_state, name, "local") for name in ("status", "plan", "check")}

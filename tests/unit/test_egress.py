@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from cli import main
-from components.egress import store_edges
 from components.handles import HubStore, ObjectStore, WebStore, WorkloadIdentity
+from components.network import store_edges
 from operations.notes import egress_notes
 from stackfile.stack import StackSettings
 from tests.recorder import declare

@@ -12,10 +12,9 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.rbac import v1 as rbac
 
-from components.egress import POD_IDENTITY_AGENT
 from components.fields import present
 from components.naming import labels, selector
-from components.network import outside, policy, tcp
+from components.network import POD_IDENTITY_AGENT, outside, policy, tcp
 from components.platforms.aws.cluster_spec import CONTROLLERS_NAMESPACE as NAMESPACE
 from components.platforms.aws.cluster_spec import EksClusterHandle
 from components.platforms.aws.iam import Document, pod_role

@@ -100,7 +100,7 @@ class AutoModeSettings(pulumi.ComponentResource):
         access = None if sections.gateway is None else sections.gateway.access
         ingress_class = None
         if cluster.balances_in_auto_mode and isinstance(access, IngressAccess) and access.alb is not None:
-            ingress_class = access.ingress_class_name
+            ingress_class = access.ingress_class
         super().__init__("inferplan:cluster:AutoModeSettings", name, {"spec": {"ingressClass": ingress_class}}, opts)
         ready: list[pulumi.Resource] = []
         metadata: meta.ObjectMetaArgsDict = {"labels": labels("cluster", name)}

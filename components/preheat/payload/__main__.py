@@ -27,7 +27,6 @@ _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def main() -> int:
-    """Run the preheat of the environment; returns its exit code."""
     os.umask(0o022)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -52,15 +51,14 @@ def _run(request: Request, progress: Progress, stop: threading.Event) -> int:
     except PreheatError as failure:
         return _failed(progress, failure)
     except Stopped:
-        message = "stopped as asked; what has arrived stays, the next run continues from there"
-        progress.end("stopped", message, code=Exit.STOPPED)
+        progress.end("stopped", "stopped as asked; what has arrived stays, the next run continues from there", code=Exit.STOPPED)
         return Exit.STOPPED
     except OSError as error:
         return _failed(progress, _explained(error, request))
-    except Exception as error:  # noqa: BLE001 - a fault of this program ends with a status file too
+    except Exception as error:  # noqa: BLE001 - an error of this program ends with a status file too
         if os.environ.get("PREHEAT_DEBUG"):
             traceback.print_exc()
-        remedy = "this is a fault of inferplan; run once more with PREHEAT_DEBUG=1 and report what it prints"
+        remedy = "this is an error of inferplan; run once more with PREHEAT_DEBUG=1 and report what it prints"
         return _failed(progress, PreheatError(Exit.SOURCE, f"{type(error).__name__}: {error}", remedy))
     total = result.manifest.bytes
     progress.begin("ready", total, total)
@@ -107,7 +105,6 @@ class _Node:
             raise PreheatError(Exit.TARGET, problem, remedy)
 
     def record(self) -> None:
-        """Record that this pod has filled the node."""
         if self._index is None:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)

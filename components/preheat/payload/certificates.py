@@ -64,7 +64,6 @@ def untrusted(message: str, server: str) -> UntrustedError | None:
 
 
 def _trust_remedy() -> str:
-    """The remedy for an unknown CA."""
     if os.environ.get(VARIABLE):
         return "no public CA and no CA of the store's caBundle signed it; add the certificate of the CA that did to the bundle"
     return "put the certificate of the CA that signed it into a Secret or ConfigMap, and name that under the store's caBundle"

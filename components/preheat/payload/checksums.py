@@ -101,12 +101,11 @@ def digest(
     complete beyond a position, and returns how far. Raises OSError when the file cannot be read.
     """
     size = path.stat().st_size
-    sha256 = hashlib.sha256()
-    hashes = [sha256]
-    plain_md5 = hashlib.md5(usedforsecurity=False)
-    blob = hashlib.sha1(b"blob %d\x00" % size, usedforsecurity=False)
-    hashes += [plain_md5] if md5 else []
-    hashes += [blob] if git_sha1 else []
+    hashes = {"sha256": hashlib.sha256()}
+    if md5:
+        hashes["md5"] = hashlib.md5(usedforsecurity=False)
+    if git_sha1:
+        hashes["git_sha1"] = hashlib.sha1(b"blob %d\x00" % size, usedforsecurity=False)
     multiparts = [_Multipart(part) for part in parts]
     buffer = memoryview(bytearray(max(1, min(_BLOCK, size))))
     with path.open("rb", buffering=0) as stream:
@@ -120,16 +119,11 @@ def digest(
                 break
             position += count
             block = buffer[:count]
-            for each in (*hashes, *multiparts):
+            for each in (*hashes.values(), *multiparts):
                 each.update(block)
             if counted is not None:
                 counted(count)
-    return Digests(
-        sha256=sha256.hexdigest(),
-        md5=plain_md5.hexdigest() if md5 else None,
-        git_sha1=blob.hexdigest() if git_sha1 else None,
-        etags=tuple(each.etag() for each in multiparts),
-    )
+    return Digests(**{name: each.hexdigest() for name, each in hashes.items()}, etags=tuple(each.etag() for each in multiparts))
 
 
 def compare(file: SourceFile, source: Source, *, read: Callable[..., Digests], again: Callable[[SourceFile], str]) -> tuple[str, str]:
@@ -140,14 +134,11 @@ def compare(file: SourceFile, source: Source, *, read: Callable[..., Digests], a
     """
     if file.sha256 is not None:
         return _same(file, "sha256", file.sha256, read().sha256), "sha256"
-    if file.git_sha1 is not None:
-        digests = read(git_sha1=True)
-        _same(file, "git blob sha1", file.git_sha1, digests.git_sha1)
-        return digests.sha256, "git-sha1"
-    if file.md5 is not None:
-        digests = read(md5=True)
-        _same(file, "md5", file.md5, digests.md5)
-        return digests.sha256, "md5"
+    for name, evidence, kind in (("git_sha1", "git-sha1", "git blob sha1"), ("md5", "md5", "md5")):
+        if (expected := getattr(file, name)) is not None:
+            digests = read(**{name: True})
+            _same(file, kind, expected, getattr(digests, name))
+            return digests.sha256, evidence
     tag = "" if file.second_sha256 else source.etag(file.path) or ""
     multipart = _MULTIPART_ETAG.fullmatch(tag)
     count = int(multipart[1]) if multipart else 0

@@ -50,7 +50,6 @@ class PreheatError(Exception):
         return scrubbed(f"{where}{self.problem}{': ' if facts else ''}{', '.join(facts)}; {self.remedy}")
 
     def record(self) -> dict[str, str | int | None]:
-        """The failure for the status file."""
         fields = {"message": str(self), "file": self.file, "expected": self.expected, "found": self.found}
         return {"code": int(self.code), **{name: scrubbed(text) if text is not None else None for name, text in fields.items()}}
 

@@ -45,7 +45,6 @@ class HubSource(Source):
         self._stop = stop
 
     def files(self) -> list[SourceFile]:
-        """Every file of the commit, with its checksum. Raises PreheatError."""
         # The client would repeat its request for half a minute after a certificate error.
         self._ask(lambda: check_certificate(self._api.endpoint))
         if self._revision is None or not _COMMIT.fullmatch(self._revision):

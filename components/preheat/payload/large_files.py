@@ -72,8 +72,6 @@ def second_sha256(transfer: Transfer, file: SourceFile) -> str:
 
 
 class _LargeFile:
-    """One file in segments, which several threads copy."""
-
     def __init__(self, transfer: Transfer, file: SourceFile) -> None:
         self._transfer = transfer
         self._file = file
@@ -93,7 +91,6 @@ class _LargeFile:
         self._open = self._journal.count
 
     def start(self, begun: Callable[[SourceFile, Reach], None]) -> Iterator[Callable[[], None]]:
-        """The tasks of all segments."""
         begun(self._file, lambda position: self._journal.reach(position, self._transfer.halted))
         return (lambda n=n: self._segment(n) for n in range(self._journal.count))
 
@@ -191,7 +188,6 @@ class Journal:
         return [min(value, self.length(n)) for n, (value,) in enumerate(_SLOT.iter_unpack(data[_HEADER.size :]))]
 
     def length(self, number: int) -> int:
-        """Bytes of one segment."""
         return min(self.segment, self.size - number * self.segment)
 
     def advance(self, number: int, count: int) -> None:
@@ -203,7 +199,6 @@ class Journal:
 
     @property
     def complete(self) -> bool:
-        """True if every byte is written."""
         return sum(self.done) == self.size
 
     def reach(self, position: int, halted: Callable[[], bool]) -> int:

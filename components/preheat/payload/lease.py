@@ -57,11 +57,10 @@ class Lease:
 
     @property
     def generation(self) -> str:
-        """The unique name of this holder of the lock."""
         return f"{self._number}-{self._token}"
 
     def acquire(self, stop: threading.Event, waiting: Callable[[str], None]) -> bool:
-        """Wait for the lock; False when `stop` is set first. `waiting` gets the holder's name now and then."""
+        """Wait for the lock; False when `stop` is set first. `waiting` gets the holder's name at every look."""
         self._directory.mkdir(parents=True, exist_ok=True)
         last, since = b"", _now()
         while not stop.is_set():
@@ -85,7 +84,6 @@ class Lease:
         return _now() < self._valid_until
 
     def check(self) -> None:
-        """Raise PreheatError(LOST_LOCK) unless this process still holds the lock."""
         if not self.valid():
             raise PreheatError(
                 Exit.LOST_LOCK,

@@ -53,7 +53,6 @@ class Manifest:
 
     @property
     def bytes(self) -> int:
-        """Total size of all files."""
         return sum(entry.size for entry in self.entries)
 
     def dumps(self) -> str:
@@ -65,14 +64,11 @@ class Manifest:
         return json.dumps({**head, "files": []}, indent=1).removesuffix("]\n}") + f"\n{files}\n ]\n}}\n"
 
     def sizes(self) -> str:
-        """The text of a READY.sizes file."""
         return "".join(f"{entry.size} {entry.path}\n" for entry in sorted(self.entries, key=lambda e: e.path))
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference between a directory and its manifest."""
-
     path: str
     expected: str
     found: str

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,9 +67,6 @@ class Progress:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._end_reports()
-
-    def _end_reports(self) -> None:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -118,7 +115,6 @@ class Progress:
         self._samples = [(time.monotonic(), present)]
 
     def say(self, message: str) -> None:
-        """Print one line now."""
         sys.stdout.write(scrubbed(f"{self._job}: {message}\n"))
         sys.stdout.flush()
 
@@ -152,14 +148,14 @@ class Progress:
                 "updated": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
                 **more,
             }
-        replace(self._reports / "status" / f"{self._job}.json", json.dumps(document, indent=1) + "\n")
         seconds = {"startedSeconds": round(self._started), "updatedSeconds": round(now)}
+        replace(self._reports / "status" / f"{self._job}.json", json.dumps(document, indent=1) + "\n")
         replace(self._reports / "metrics" / f"{self._job}.prom", exposition({**document, **seconds}))
 
     def end(self, state: str, message: str, *, code: int, **more: Any) -> None:
         """Report the end of the run in the log, the status file, the metrics and the container's termination message."""
         # A report that is still being written would replace this one.
-        self._end_reports()
+        self.__exit__()
         self.say(message)
         self.save(state, exitCode=code, **more)
         log = os.environ.get(_MESSAGE_VARIABLE, _MESSAGE_FILE)
@@ -208,18 +204,12 @@ def duration(seconds: float) -> str:
 
 def exposition(status: Mapping[str, Any]) -> str:
     """The metrics of a status document in Prometheus text format, without those that the document lacks."""
-    model = _escaped(str(status["job"]))
-    lines = [*_head("state", "What the run is at: 1 for its state, 0 for the others.")]
-    lines += (f'{_PREFIX}_state{{model="{model}",state="{state}"}} {int(status["state"] == state)}' for state in STATES)
-    for name, text, key in _GAUGES:
-        if status.get(key) is not None:
-            lines += [*_head(name, text), f'{_PREFIX}_{name}{{model="{model}"}} {status[key]}']
+    model = str(status["job"]).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    states = [(f'model="{model}",state="{state}"', int(status["state"] == state)) for state in STATES]
+    gauges = [("state", "What the run is at: 1 for its state, 0 for the others.", states)]
+    gauges += [(name, text, [(f'model="{model}"', status[key])]) for name, text, key in _GAUGES if status.get(key) is not None]
+    lines = []
+    for name, text, samples in gauges:
+        lines += [f"# HELP {_PREFIX}_{name} {text}", f"# TYPE {_PREFIX}_{name} gauge"]
+        lines += [f"{_PREFIX}_{name}{{{labels}}} {value}" for labels, value in samples]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _head(name: str, text: str) -> Iterable[str]:
-    return f"# HELP {_PREFIX}_{name} {text}", f"# TYPE {_PREFIX}_{name} gauge"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -57,12 +57,10 @@ class Request:
 
     @property
     def final(self) -> Path:
-        """The directory that becomes READY."""
         return self.target / self.directory
 
     @property
     def private(self) -> Path:
-        """The directory for staging, locks and status."""
         return self.target / ".inferplan"
 
 

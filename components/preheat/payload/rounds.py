@@ -166,5 +166,4 @@ class Rounds:
 
 
 def round_of(directory: Path) -> int:
-    """The round in a directory's name."""
     return int(directory.name.rpartition("-r")[2])

@@ -101,18 +101,18 @@ class _Preparation:
                 # A file that is being uploaded looks broken, until the listing shows that it has changed.
                 failure = error
             again = self._list()
-            if again == files and failure is not None:
-                raise _unfinished(failure) if changed else failure
             if again == files:
-                return self._describe(proven.values())
+                if failure is None:
+                    return self._describe(proven.values())
+                if not changed:
+                    raise failure
+                # An upload may only pause.
+                raise replace(failure, code=Exit.SOURCE, remedy=f"the source changed during this run: {_UPLOAD}")
             changed = sorted({file.path for file in set(again) ^ set(files)})
             self._progress.say(f"the source changed meanwhile, reading again: {', '.join(changed[:5])}")
             files = again
-        remedy, facts = (
-            "let the upload finish, then run the preheat again",
-            {"file": changed[0], "found": f"{_LISTINGS} different listings"},
-        )
-        raise PreheatError(Exit.SOURCE, "the source keeps changing while it is read", remedy, **facts)
+        facts = {"file": changed[0], "found": f"{_LISTINGS} different listings"}
+        raise PreheatError(Exit.SOURCE, "the source keeps changing while it is read", _UPLOAD, **facts)
 
     def _list(self) -> list[SourceFile]:
         files = chosen_files(self._request, self._source.files())
@@ -229,11 +229,6 @@ def chosen_files(request: Request, files: Iterable[SourceFile]) -> list[SourceFi
     """The files that pass the request's globs, in the order of their paths."""
     matches = (file for file in files if wanted(file.path, request.include, request.exclude) and not file.path.startswith(".inferplan/"))
     return sorted(matches, key=lambda file: file.path)
-
-
-def _unfinished(failure: PreheatError) -> PreheatError:
-    """The same failure, to be tried again: the source changed during the run, so an upload may only pause."""
-    return replace(failure, code=Exit.SOURCE, remedy=f"the source changed during this run: {_UPLOAD}")
 
 
 def _sort_out(proofs: dict[str, Future[Entry]], proven: dict[str, Entry]) -> dict[str, PreheatError]:

@@ -46,7 +46,6 @@ class Source:
         raise NotImplementedError
 
     def location(self, path: str) -> str:
-        """The location of a file for rclone."""
         return f"{self.root}{'' if self.root.endswith(':') else '/'}{path}"
 
     def etag(self, path: str) -> str | None:  # noqa: ARG002 - most stores have none

@@ -51,8 +51,6 @@ def open_source(request: Request, progress: Progress, stop: threading.Event) -> 
 
 
 class RemoteSource(Source):
-    """An rclone remote, such as a bucket of an S3 API."""
-
     def files(self) -> list[SourceFile]:
         """Every file; checksums from a SHA256SUMS or READY file, else the md5 of objects whose ETag is one."""
         files = []

@@ -45,7 +45,6 @@ class Staging:
         self.listing = self.root / "listing.json"
 
     def make(self) -> None:
-        """Make the directories."""
         self.all_generations.mkdir(parents=True, exist_ok=True)
         for folder in (self.root, self.files, self.incoming, self.stale, self.root / "journal", self.root / "stale-journal"):
             folder.mkdir()
@@ -70,7 +69,6 @@ class Staging:
         self.record(wanted)
 
     def drop(self, path: str) -> None:
-        """Remove everything staged of one file."""
         self.forget_stale(path)
         staged = self.files / path
         if staged.is_dir() and not staged.is_symlink():
@@ -85,7 +83,6 @@ class Staging:
         self.stale_journal(path).unlink(missing_ok=True)
 
     def forget_all_stale(self) -> None:
-        """Remove everything that earlier holders had begun."""
         for path, _status in list(walk(self.stale)):
             self.forget_stale(path)
 
@@ -105,7 +102,6 @@ class Staging:
         return make_parents(self.files, path)
 
     def journal_path(self, path: str) -> Path:
-        """The journal of a large file."""
         return self.root / "journal" / journal_name(path)
 
     def stale_journal(self, path: str) -> Path:
@@ -145,11 +141,9 @@ class Staging:
         return sum(status.st_blocks * 512 for path, status in walk(self.files) if self.journal_path(path).exists())
 
     def origins(self) -> dict[str, str]:
-        """The source's version of each staged file, by path."""
         return origins_in(self.listing)
 
     def record(self, origins: dict[str, str]) -> None:
-        """Write the source's version of each staged file."""
         write(self.listing, json.dumps(origins))
 
     def take_over(self, predecessor: str | None) -> None:
@@ -219,7 +213,6 @@ def newest_generation(request: Request) -> Staging:
 
 
 def number_of(generation: str) -> int:
-    """The number in a generation's name, 0 if it has none."""
     number = generation.partition("-")[0]
     return int(number) if number.isascii() and number.isdecimal() else 0
 

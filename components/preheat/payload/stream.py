@@ -50,11 +50,9 @@ class Transfer:
         return Retries(self.request.retries, self.request.backoff_seconds, self.stop, self.progress.say)
 
     def halted(self) -> bool:
-        """True if every thread must end."""
         return self.halt.is_set() or self.stop.is_set()
 
     def check(self) -> None:
-        """Raise PreheatError(LOST_LOCK) or Stopped unless the transfer may continue."""
         self.lease.check()
         if self.halted():
             raise Stopped
@@ -133,7 +131,6 @@ def into_file(fd: int) -> Pull:
 
 
 def into_hash(update: Callable[[memoryview], None]) -> Pull:
-    """Passes bytes from a pipe to a hash."""
     buffer = memoryview(bytearray(_MOST))
 
     def pull(pipe: int, most: int, _offset: int) -> int:

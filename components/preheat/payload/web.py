@@ -60,7 +60,6 @@ class WebSource(Source):
         return files
 
     def diagnosis(self, path: str) -> PreheatError | None:
-        """Why a file arrives with another size than listed."""
         encoding = self._pages.headers(path).encoding
         if encoding is None:
             return None

@@ -16,11 +16,10 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.policy import v1 as policy
 
-from components.egress import peers, peers_are_known
 from components.fields import manifest
 from components.handles import Endpoint, EndpointProtocol, ModelMount, SecretRef
 from components.naming import selector
-from components.network import outside, pods, tcp
+from components.network import outside, peers, peers_are_known, pods, tcp
 from components.network import policy as network_policy
 from components.pod_parts import container_security
 from components.serving import workload

@@ -12,6 +12,7 @@ from cli import main
 from components.gateway import keys
 from rehearsal.secrets import new_salt
 from tests.canaries import hits, spellings
+from tests.printed_keys import read_key
 
 ROOT = Path(__file__).parents[3]
 PASSPHRASE = "canary-Passphrase-Qm2Lx9Rk4Vw8Nc3Hd6"  # noqa: S105 - made for this test
@@ -22,8 +23,7 @@ PROVIDER = "canaryAwsSecretKey/Tz5Rm3Qn8Wv2Kx7Yp4Lc9"
 
 def _secrets() -> dict[str, str]:
     derived = {
-        f"key {version} of {who}": keys.read_key(keys.consumer_key(SEED, who, version)).secret
-        for who, version in (("chat", 2), ("batch", 1))
+        f"key {version} of {who}": read_key(keys.consumer_key(SEED, who, version)).secret for who, version in (("chat", 2), ("batch", 1))
     }
     servers = {f"server key of {model}": keys.server_key(SEED, model)[4:] for model in ("llama-3-8b", "llama-3-70b")}
     own_hash = {"hash of a key": keys.proxy_digest(keys.consumer_key(SEED, "chat", 2), keys.pepper(SEED))}

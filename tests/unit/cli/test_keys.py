@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import operations.keys
 from cli import main
 from components.gateway.consumer_spec import ConsumerSpec
-from components.gateway.keys import read_key
 from operations.notes import expiring
 from rehearsal.secrets import EXAMPLE_PASSPHRASE, unlock
 from stackfile.yaml_edit import add_item, remove_entry
 from stackfile.yaml_tree import read_tree, to_data
+from tests.printed_keys import read_key
 
 PROJECT = Path(__file__).parents[3]
 VARIABLES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")

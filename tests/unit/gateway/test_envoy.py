@@ -8,8 +8,8 @@ import pytest
 
 from cli import main
 from components.gateway import keys
+from components.gateway.exposure_spec import route_notes
 from components.gateway.gateway import GATEWAY_PODS
-from components.gateway.notes import notes
 from components.gateway.spec import NginxGatewaySpec
 from rehearsal.engine.wire.values import reveal
 from tests.dataplane.gateway.engine_routes import ALLOWED, METHODS, OTHERS, SERVED, TRITON_AND_RAY
@@ -207,6 +207,6 @@ def test_what_routes_cannot_say_is_noted_where_it_matters():
     written = {"host": "a.example", "exposure": "gatewayApi", "parent": {"name": "a", "namespace": "b", "sectionName": "https"}}
     spec = NginxGatewaySpec.model_validate(written)
     assert spec.parent is not None
-    assert list(notes(spec, spec.parent, grpc=False)) == []
-    [note] = notes(spec, spec.parent, grpc=True)
+    assert list(route_notes(spec, spec.parent, grpc=False)) == []
+    [note] = route_notes(spec, spec.parent, grpc=True)
     assert "a GRPCRoute cannot set a timeout, and an Envoy Gateway ends calls after 15 s" in note

@@ -16,6 +16,7 @@ from components.gateway.spec import NginxGatewaySpec
 from components.handles import EndpointProtocol, SecretRef
 from rehearsal.engine.wire.values import Secret, reveal
 from tests import recorder
+from tests.printed_keys import read_key
 from tests.unit.gateway.declared import CONSUMERS, DEPLOYMENT, SECRET, SEED, declare, endpoint, pod_of
 
 
@@ -70,7 +71,7 @@ def test_references_to_keys_are_lent_and_unknown_ones_refused():
 def test_no_secret_is_anywhere_but_in_secrets(preview):
     recording = declare(preview=preview)
     canaries = [SEED, SEED[:20], SEED[-20:], keys.pepper(SEED), keys.server_key(SEED, "llama")]
-    canaries += [keys.read_key(keys.consumer_key(SEED, name, version)).secret for name, version in (("chat", 2), ("chat", 1), ("batch", 1))]
+    canaries += [read_key(keys.consumer_key(SEED, name, version)).secret for name, version in (("chat", 2), ("chat", 1), ("batch", 1))]
     canaries += [keys.proxy_digest(keys.consumer_key(SEED, "chat", 2), keys.pepper(SEED))]
     everything = repr(recording) + repr(recording.component_outputs) + repr(recording.diagnostics)
     everything += json.dumps([each.inputs for each in recording], default=repr) + repr(recording.outputs)

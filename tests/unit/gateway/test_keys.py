@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from components.gateway import keys
 from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.proxy_keys import proxy_keys
+from tests.printed_keys import read_key
 
 SEED = "0123456789abcdef" * 4
 NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?", fullmatch=True)
@@ -33,7 +34,7 @@ def test_derivation_is_hkdf_as_the_rfc_spells_it():
     expanded = hmac.new(extracted, b"inferplan\x00v1\x00consumer-key\x00chat\x001" + b"\x01", hashlib.sha256).digest()
     digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     number = 0
-    for character in keys.read_key(keys.consumer_key(SEED, "chat", 1)).secret:
+    for character in read_key(keys.consumer_key(SEED, "chat", 1)).secret:
         number = number * 62 + digits.index(character)
     assert number == int.from_bytes(expanded, "big")
 
@@ -47,7 +48,7 @@ def test_the_secret_part_holds_256_bits():
 @example("ipk", 1)
 def test_a_printed_key_reads_back_as_what_it_was_made_of(name, version):
     printed = keys.consumer_key(SEED, name, version)
-    read = keys.read_key(printed)
+    read = read_key(printed)
     assert (read.consumer, read.version) == (name, version)
     pattern = keys.printed_pattern("who", "which").replace("(?<", "(?P<")
     matched = re.fullmatch(pattern, printed)
@@ -60,7 +61,7 @@ def test_a_printed_key_reads_back_as_what_it_was_made_of(name, version):
 @example(("a1", 1), ("a", 11))
 def test_two_keys_are_equal_only_when_consumer_and_version_are(one, other):
     assert (keys.consumer_key(SEED, *one) == keys.consumer_key(SEED, *other)) == (one == other)
-    secrets = {keys.read_key(keys.consumer_key(SEED, *each)).secret for each in (one, other)}
+    secrets = {read_key(keys.consumer_key(SEED, *each)).secret for each in (one, other)}
     assert (len(secrets) == 1) == (one == other)
 
 
@@ -72,18 +73,18 @@ def test_a_mistyped_character_is_noticed(name, place, character):
     if mistyped == printed:
         return
     with pytest.raises(ValueError, match="key"):
-        keys.read_key(mistyped)
+        read_key(mistyped)
 
 
 @given(st.text(max_size=200))
 def test_no_text_makes_reading_fail_otherwise_and_none_is_quoted(text):
     with pytest.raises(ValueError, match="key") as refused:
-        keys.read_key(f"{text}é")
+        read_key(f"{text}é")
     assert len(text) < 12 or text not in str(refused.value)
 
 
 def test_a_key_never_shows_in_its_parts_repr():
-    read = keys.read_key(keys.consumer_key(SEED, "chat", 1))
+    read = read_key(keys.consumer_key(SEED, "chat", 1))
     assert read.secret not in repr(read)
 
 
@@ -125,7 +126,7 @@ def test_the_proxy_s_file_holds_hashes_of_keys_and_never_a_key():
     for name, version in (("chat", 1), ("chat", 2), ("batch", 1)):
         key = keys.consumer_key(SEED, name, version)
         assert key not in text
-        assert keys.read_key(key).secret not in text
+        assert read_key(key).secret not in text
         assert f'{name}_{version} "{keys.proxy_digest(key, keys.pepper(SEED))}"' in text
     assert SEED not in text
     assert keys.server_key(SEED, "llama") in text

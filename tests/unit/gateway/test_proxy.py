@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.gateway.consumer_spec import ConsumerSpec
-from components.gateway.limits import connection_limits, rate_limits, retry_delays
+from components.gateway.consumer_spec import ConsumerSpec, connection_limits, rate_limits, retry_delays
 from components.gateway.proxy import proxy_config
 from components.gateway.spec import NginxGatewaySpec
 from components.handles import Endpoint, EndpointProtocol

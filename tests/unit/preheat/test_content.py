@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from components.handles import CaBundle, ObjectStore, VolumeClaim
-from components.preheat.pod import program
+from components.preheat.pod import pod_spec, program
 from components.preheat.request import code_key, job_key
 from components.preheat.spec import PreheatSpec
 from tests.unit.serving.models import GAUDI2
@@ -19,7 +19,8 @@ DISKS = VolumeClaim(name="disks", nodes=GAUDI2)
 
 def key(*, request=None, code="code", source=STORE, target=SHARE, **preheat) -> str:
     spec = PreheatSpec.model_validate({"into": "shared", **preheat})
-    return job_key(request or {"root": "source:weights/llm"}, code, spec, source, target)
+    request = request or {"root": "source:weights/llm"}
+    return job_key(pod_spec(spec, request, source=source, target=target, code=code, labels={"app": "llm"}), target)
 
 
 @pytest.mark.parametrize(
