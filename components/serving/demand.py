@@ -124,7 +124,6 @@ class Timing:
     reading: int
     warmup: int
     startup: int
-    drain: int
     grace: int
     progress_deadline: int
     rollout: int
@@ -154,7 +153,6 @@ def timing(*, model_bytes: int, load_mib_per_second: int, warmup_seconds: int, d
         reading=reading,
         warmup=warmup_seconds,
         startup=startup,
-        drain=drain_seconds,
         grace=grace,
         progress_deadline=one_replica,
         rollout=one_replica * max(1, replicas),

@@ -116,12 +116,6 @@ def worker_of(server: workload.Server, keys: Collection[SecretRef]) -> workload.
     return replace(server, args=server.worker_args, ports={}, secret_env=secrets, labels={**server.labels, ROLE: "worker"})
 
 
-def edges(
-    spec: ServedModel, chosen: Mapping[str, str]
-) -> tuple[list[networking.NetworkPolicyIngressRuleArgsDict], list[networking.NetworkPolicyEgressRuleArgsDict]]:
-    return ([], []) if spec.pods == 1 else pod_edges(chosen)
-
-
 def pod_edges(
     chosen: Mapping[str, str],
 ) -> tuple[list[networking.NetworkPolicyIngressRuleArgsDict], list[networking.NetworkPolicyEgressRuleArgsDict]]:

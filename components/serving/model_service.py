@@ -81,7 +81,9 @@ class ModelService(pulumi.ComponentResource):
         core.Service(name, metadata=metadata, spec=_service(groups.answering(name), server.ports), opts=child)
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, spec, site, endpoint), opts=child)
         if spec.max_replicas > 1:
-            policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(name), opts=child)
+            chosen = meta.LabelSelectorArgsDict(match_labels=selector(workload.COMPONENT, name))
+            one_at_a_time = policy.PodDisruptionBudgetSpecArgsDict(max_unavailable=1, selector=chosen)
+            policy.PodDisruptionBudget(name, metadata=metadata, spec=one_at_a_time, opts=child)
         self.endpoint = endpoint
         self.register_outputs({"host": endpoint.host, "port": endpoint.protocols[0].port})
 
@@ -132,7 +134,7 @@ def _edges(name: str, spec: ServedModel, site: Site, endpoint: Endpoint) -> netw
     ports = sorted({protocol.port for protocol in endpoint.protocols})
     own = selector(workload.COMPONENT, name)
     inbound = networking.NetworkPolicyIngressRuleArgsDict(from_=[pods(site.gateway)], ports=tcp(*ports))
-    inside, outside = groups.edges(spec, own)
+    inside, outside = ([], []) if spec.pods == 1 else groups.pod_edges(own)
     buckets = store_edges(site.weights) if isinstance(site.weights, ObjectStore) else []
     return network_policy(own, ingress=[inbound, *inside], egress=[*buckets, *outside])
 
@@ -146,10 +148,4 @@ def _service(chosen: Mapping[str, str], ports: Mapping[str, int]) -> core.Servic
             core.ServicePortArgsDict(name=port, port=number, target_port=port, protocol="TCP", app_protocol=protocols.get(port, "http"))
             for port, number in ports.items()
         ],
-    )
-
-
-def _budget(name: str) -> policy.PodDisruptionBudgetSpecArgsDict:
-    return policy.PodDisruptionBudgetSpecArgsDict(
-        max_unavailable=1, selector=meta.LabelSelectorArgsDict(match_labels=selector(workload.COMPONENT, name))
     )

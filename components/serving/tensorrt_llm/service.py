@@ -1,28 +1,47 @@
-"""A model behind TensorRT-LLM, on NVIDIA: `trtllm-serve`, or engines in Triton, with the Job that builds them."""
+"""A model behind TensorRT-LLM, on NVIDIA: `trtllm-serve`, or engines in Triton, with the Job that builds them.
+
+`trtllm-serve` is TensorRT-LLM's own OpenAI-compatible server; its PyTorch backend reads the weights as they are. Options and routes:
+tensorrt_llm/commands/serve.py and tensorrt_llm/serve/openai_server.py of NVIDIA/TensorRT-LLM, 1.2 (read 2026-11).
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 
-from components.handles import Endpoint, SecretRef
+from components.handles import Endpoint, ModelMount, SecretRef
 from components.preheat.verify import READY
 from components.serving import workload
-from components.serving.engine import Site, mounted_weights
+from components.serving.engine import Site, mounted_weights, openai_endpoint
+from components.serving.hardware import NO_DIRECT_COPIES
 from components.serving.model_service import ModelService
-from components.serving.tensorrt_llm import openai
 from components.serving.tensorrt_llm.engine_build import Engines, engine_build, engines_of
 from components.serving.tensorrt_llm.models import ENGINE, LAUNCH, PUBLIC, models, repository_files
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from components.serving.tensorrt_llm.words import option_list
 from components.serving.triton.service import KEY_VARIABLE, REPOSITORY, key_args, repository_mount, server_args, triton_endpoint
 from components.serving.triton.tensors import text_tensors
-from components.serving.volumes import FILES_VOLUME, MODEL_VOLUME, MODELS, artifact_path, gate, model_mounts, model_volumes, read_only_mount
+from components.serving.volumes import (
+    CACHE,
+    FILES_VOLUME,
+    MODEL_VOLUME,
+    MODELS,
+    artifact_path,
+    gate,
+    model_mounts,
+    model_volumes,
+    read_only_mount,
+)
 from images.catalogue import default_image
 
 ENGINES = "/engines"
 _LAUNCH = "/launch"
+_OPENAI_PORT = 8000
+_SETTINGS = "/settings"
+_FILE = "llm.yaml"
 
 
 def serve(name: str, spec: TensorrtLlmSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
@@ -39,7 +58,7 @@ def serve(name: str, spec: TensorrtLlmSpec, site: Site, *, opts: pulumi.Resource
 
 def endpoint(name: str, spec: TensorrtLlmSpec, server_key: SecretRef) -> Endpoint:
     if not spec.serves_engines:
-        return openai.endpoint(name, spec)
+        return _openai_endpoint(name, spec)
     known = models(spec, weights=MODELS, engines=ENGINES)
     # An ensemble streams if its engine does, which the ensemble itself does not say.
     texts = (
@@ -63,7 +82,7 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
     """
     mount = mounted_weights(name, spec, site)
     if not spec.serves_engines:
-        return openai.server(name, spec, mount, image=image_of(spec, site))
+        return _openai_server(name, spec, mount, image=image_of(spec, site))
     weights, built = f"{MODELS}/{name}", f"{ENGINES}/{name}" if spec.engine_dir is None else artifact_path(spec.engine_dir)
     mounts = [*model_mounts(weights, mount), *(repository_mount(model) for model in models(spec, weights=weights, engines=built))]
     if spec.has_ranks:
@@ -80,7 +99,7 @@ def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
         ports=spec.ports.model_dump(),
         ready_path="/v2/health/ready",
         live_path="/v2/health/live",
-        env=openai.environment(spec),
+        env=_environment(spec),
         secret_env={KEY_VARIABLE: site.server_key},
         volumes=model_volumes(mount),
         mounts=mounts,
@@ -125,3 +144,56 @@ def _verified(engines: Engines, mount: core.VolumeMountArgsDict) -> core.Contain
     file = f"{mount['mount_path']}/{READY}"
     advice = f"{file} is missing: the engines are not built; look at the Job {engines.name}-engines, or raise build.round and run up again"
     return gate("built", ["sh", "-c", f"test -s '{file}' || {{ echo '{advice}' >&2; exit 1; }}"], mount, engines.preheat)
+
+
+def _openai_server(name: str, spec: TensorrtLlmSpec, weights: ModelMount | None, *, image: str) -> workload.Server:
+    """Return `trtllm-serve`. It gives the model the name of its directory, which is the model's own."""
+    return workload.Server(
+        image=image,
+        command=["trtllm-serve", "serve"],
+        args=_serve_args(spec, model=f"{MODELS}/{name}"),
+        ports={"http": _OPENAI_PORT},
+        ready_path="/health",
+        live_path="/health",
+        env=_environment(spec),
+        secret_env={},
+        volumes=model_volumes(weights),
+        mounts=[*model_mounts(f"{MODELS}/{name}", weights), read_only_mount(FILES_VOLUME, _SETTINGS)],
+        files={_FILE: llm_settings(spec)},
+    )
+
+
+def _openai_endpoint(name: str, spec: TensorrtLlmSpec) -> Endpoint:
+    # /metrics is a JSON list of iterations; return_perf_metrics adds the page for Prometheus. The server checks no key: the network
+    # policy admits the gateway alone.
+    return openai_endpoint(name, spec, port=_OPENAI_PORT, served_names=[name], server_key=None, metrics_path="/prometheus/metrics")
+
+
+def _serve_args(spec: TensorrtLlmSpec, *, model: str) -> list[str]:
+    """Return the arguments of `trtllm-serve serve`, in a fixed order."""
+    values = {
+        "--host": "0.0.0.0",  # noqa: S104 - the pod's own address; a NetworkPolicy protects it
+        "--port": _OPENAI_PORT,
+        "--backend": "pytorch",
+        "--tp_size": spec.tensor_parallel_size,
+        "--pp_size": spec.pipeline_parallel_size,
+        "--max_batch_size": spec.max_batch_size,
+        "--max_seq_len": spec.max_seq_len,
+        "--max_num_tokens": spec.max_num_tokens,
+        # Every release has this name; --config is its newer name.
+        "--extra_llm_api_options": f"{_SETTINGS}/{_FILE}",
+    }
+    return [model, *option_list(values)]
+
+
+def llm_settings(spec: TensorrtLlmSpec) -> str:
+    """Return the file of further arguments of tensorrt_llm.LLM. JSON is YAML, so it is written as such."""
+    dtype = {} if spec.dtype == "auto" else {"dtype": spec.dtype}
+    cache = {"kv_cache_config": spec.kv_cache} if spec.kv_cache else {}
+    return json.dumps({"return_perf_metrics": True, **dtype, **spec.llm_args, **cache}, indent=2, sort_keys=True) + "\n"
+
+
+def _environment(spec: TensorrtLlmSpec) -> dict[str, str]:
+    # Without a capability that the pod drops, ranks cannot read each other's memory directly.
+    ranks = NO_DIRECT_COPIES if spec.world_size > 1 else {}
+    return {"HF_HUB_OFFLINE": "1", "HF_HOME": f"{CACHE}/huggingface", **ranks}

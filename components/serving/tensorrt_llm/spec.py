@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, StringConstr
 from pydantic.alias_generators import to_camel
 
 from components.serving.parallel import ShardedModel
-from components.serving.scaling_spec import IN_FLIGHT, QUEUE_TIME, ScalingSignals
+from components.serving.scaling_spec import IN_FLIGHT, ScalingSignals
 from components.serving.tensorrt_llm.words import BUILD_OPTIONS, CONVERT_OPTIONS, LLM_ARGS, PARAMETERS
 from components.serving.triton import builds
 from components.serving.triton.served import TritonServed
@@ -98,7 +98,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     @property
     def default_signals(self) -> ScalingSignals:
-        return QUEUE_TIME if self.serves_engines else IN_FLIGHT
+        return super().default_signals if self.serves_engines else IN_FLIGHT
 
     @property
     def builds_engines(self) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from components.serving.hardware import on_gaudi
 from components.serving.triton import builds
 from components.serving.triton.models import ExecutedModel, FileModel
-from components.serving.triton.text_models import VllmModel
 from components.spec import SpecError
 from images.catalogue import backends_of
 
@@ -20,28 +20,25 @@ def pool_errors(spec: TritonSpec, target: NodeTarget) -> Iterator[SpecError]:
     """Check the models of `spec` against the accelerators and the image of the pool behind `target`."""
     if target.accelerator is None:
         return
-    gaudi, name_of_accelerator = target.accelerator.vendor == "habana", target.accelerator.name
-    vllm = [name for name, model in spec.models.items() if isinstance(model, VllmModel)]
-    executed = {name: model for name, model in spec.models.items() if isinstance(model, ExecutedModel)}
-    for name in vllm if gaudi else ():
+    gaudi = on_gaudi(target)
+    for name in spec.vllm_models if gaudi else ():
         yield SpecError(
             ("repository", name, "kind"),
-            f"Triton's vllm backend has no build for {name_of_accelerator}: its last one was made of a fork of vLLM that ended in 2025-10; "
+            f"Triton's vllm backend has no build for {target.accelerator.name}: its last one was made of a fork of vLLM that ended in 2025-10; "
             "use engine: vllm, or kind: textGeneration",
         )
     image = spec.image or builds.in_build(target.accelerator.engine("triton").image or "", spec.build)
-    yield from _backend_errors(executed, image, gaudi=gaudi)
-    problem = None if spec.image is None else _problem_of_image(spec.image, needs_vllm=bool(vllm), libraries=spec.libraries)
-    if problem is not None:
+    yield from _backend_errors(spec.executed, image, gaudi=gaudi)
+    if spec.image is not None and (problem := _problem_of_image(spec.image, spec)) is not None:
         yield SpecError(("image",), problem)
-    instances = {name: model.instances or spec.accelerators_per_pod for name, model in executed.items() if model.on_accelerators}
+    instances = {name: model.instances or spec.accelerators_per_pod for name, model in spec.on_accelerators.items()}
     yield from _instance_errors(instances, spec.accelerators_per_pod, target, gaudi=gaudi)
 
 
-def _problem_of_image(image: str, *, needs_vllm: bool, libraries: set[str]) -> str | None:
-    if needs_vllm or "vllm" in libraries:
+def _problem_of_image(image: str, spec: TritonSpec) -> str | None:
+    if spec.vllm_models or "vllm" in spec.libraries:
         return builds.fault_of(image, "vllm")
-    return builds.lacks_torch(image) if libraries else None
+    return builds.lacks_torch(image) if spec.libraries else None
 
 
 def _instance_errors(instances: Mapping[str, int], accelerators: int, target: NodeTarget, *, gaudi: bool) -> Iterator[SpecError]:

@@ -5,12 +5,12 @@ Models are loaded once, at start: no client can load, replace or unload one, sin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from collections.abc import Sequence
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from components.serving.scaling_spec import IN_FLIGHT, QUEUE_TIME, ScalingSignals
+from components.serving.scaling_spec import QUEUE_TIME, ScalingSignals
 from components.serving.served_model import ServedModel
 from components.spec import Spec
 
@@ -55,13 +55,7 @@ class TritonServed(ServedModel):
 
     @property
     def default_signals(self) -> ScalingSignals:
-        """The time in Triton's queue. vLLM's engines take every request at once, so their queue is always empty."""
-        return IN_FLIGHT if any(each.kind == "vllm" for each in self.models.values()) else QUEUE_TIME
-
-    @property
-    def models(self) -> Mapping[str, Any]:
-        """The models that the stack file describes, by name."""
-        return {}
+        return QUEUE_TIME
 
     @property
     def has_whole_configs(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from components.handles import ModelTensors, TextTensors
+from components.serving.scaling_spec import IN_FLIGHT, ScalingSignals
 from components.serving.triton import builds, ensemble
 from components.serving.triton.ensemble import EnsembleModel
 from components.serving.triton.models import CustomModel, ExecutedModel, FileModel, PythonModel
@@ -75,32 +76,36 @@ class TritonSpec(TritonServed):
             raise ValueError("repository is a directory of a store, so nothing reads weights. Remove weights, or add them as artifacts")
         if self.existing is not None and self.frontend == "openai":
             raise ValueError("frontend: openai requires models of kind vllm in this file. Remove frontend, or describe the models here")
-        others = [name for name in self.models if name not in self._vllm]
+        others = [name for name in self.models if name not in self.vllm_models]
         if self.frontend == "openai" and others:
             raise ValueError(
                 f"frontend is openai and {', '.join(others)} is not of kind vllm; Triton's OpenAI frontend serves the vllm backend here, "
                 "so use kind: vllm, or leave frontend out"
             )
-        cached = sorted(name for name, model in self._executed.items() if model.response_cache)
+        cached = sorted(name for name, model in self.executed.items() if model.response_cache)
         if cached and self.response_cache_size is None:
             raise ValueError(f"{', '.join(cached)} has responseCache and the service no responseCacheSize; write one, such as 64Mi")
         return self
 
     @model_validator(mode="after")
     def _vllm_models_share_the_accelerators(self) -> Self:
-        wide = {name: model.world_size for name, model in self._vllm.items() if model.world_size > self.accelerators_per_pod}
+        wide = {name: model.world_size for name, model in self.vllm_models.items() if model.world_size > self.accelerators_per_pod}
         if wide:
             raise ValueError(
                 f"{', '.join(f'{name} spans {size} accelerators' for name, size in wide.items())} (tensorParallelSize x pipelineParallelSize) and "
                 f"accelerators is {self.accelerators_per_pod}; raise accelerators, or leave it out"
             )
-        if self._vllm and not self._on_accelerators and max(each.world_size for each in self._vllm.values()) < self.accelerators_per_pod:
+        if (
+            self.vllm_models
+            and not self.on_accelerators
+            and max(each.world_size for each in self.vllm_models.values()) < self.accelerators_per_pod
+        ):
             raise ValueError(
                 f"accelerators is {self.accelerators_per_pod} and no model uses that many; lower it, or raise tensorParallelSize"
             )
         # Engines of the vllm backend take the first accelerators, from 0 on; generators as many as there are instances on an accelerator.
-        shares = {name: model.memory_share for name, model in self._vllm.items()}
-        for name, model in self._on_accelerators.items():
+        shares = {name: model.memory_share for name, model in self.vllm_models.items()}
+        for name, model in self.on_accelerators.items():
             if isinstance(model, TextGenerationModel) and model.memory_share:
                 shares[name] = model.memory_share * -(-(model.instances or self.accelerators_per_pod) // self.accelerators_per_pod)
         if sum(shares.values()) > 1:
@@ -113,7 +118,7 @@ class TritonSpec(TritonServed):
 
     @model_validator(mode="after")
     def _limits_hold(self) -> Self:
-        python = [model for model in self._executed.values() if model.backend == "python"]
+        python = [model for model in self.executed.values() if model.backend == "python"]
         needed = sum(model.instances or (self.accelerators_per_pod if model.on_accelerators else 1) for model in python)
         if needed * _INSTANCE_BYTES > bytes_of(self.shared_memory):
             raise ValueError(
@@ -137,6 +142,11 @@ class TritonSpec(TritonServed):
         return {} if isinstance(self.repository, ExistingRepository) else self.repository
 
     @property
+    def default_signals(self) -> ScalingSignals:
+        """The time in Triton's queue. vLLM's engines take every request at once, so their queue is always empty."""
+        return IN_FLIGHT if self.vllm_models else super().default_signals
+
+    @property
     def stored_files(self) -> WeightsSpec | None:
         return self.existing or self.weights
 
@@ -154,8 +164,8 @@ class TritonSpec(TritonServed):
 
     @property
     def accelerators_per_pod(self) -> int:
-        spanned = [each.world_size for each in self._vllm.values()]
-        return self.accelerators or max([*spanned, *(each.instances or 1 for each in self._on_accelerators.values())], default=1)
+        spanned = [each.world_size for each in self.vllm_models.values()]
+        return self.accelerators or max([*spanned, *(each.instances or 1 for each in self.on_accelerators.values())], default=1)
 
     @property
     def public(self) -> tuple[str, ...]:
@@ -195,11 +205,11 @@ class TritonSpec(TritonServed):
     def build(self) -> builds.Build:
         """The build of NVIDIA's image that has the libraries of the repository's models."""
         # The plain build has no torch and no transformers; vLLM's has both (Triton's compatibility page, 2026-08).
-        return "vllm" if self._vllm or self.libraries else "plain"
+        return "vllm" if self.vllm_models or self.libraries else "plain"
 
     @property
     def server_options(self) -> Sequence[str]:
-        limited = any(model.rate_limiter is not None for model in self._executed.values())
+        limited = any(model.rate_limiter is not None for model in self.executed.values())
         cache = [] if self.response_cache_size is None else [f"--cache-config=local,size={bytes_of(self.response_cache_size)}"]
         return [*(["--rate-limit=execution_count"] if limited else []), *cache]
 
@@ -209,16 +219,16 @@ class TritonSpec(TritonServed):
         return {each.shipped for each in self.models.values() if isinstance(each, TextGenerationModel) and each.shipped is not None}
 
     @property
-    def _vllm(self) -> dict[str, VllmModel]:
+    def vllm_models(self) -> dict[str, VllmModel]:
         return {name: model for name, model in self.models.items() if isinstance(model, VllmModel)}
 
     @property
-    def _executed(self) -> dict[str, ExecutedModel]:
+    def executed(self) -> dict[str, ExecutedModel]:
         return {name: model for name, model in self.models.items() if isinstance(model, ExecutedModel)}
 
     @property
-    def _on_accelerators(self) -> dict[str, ExecutedModel]:
-        return {name: model for name, model in self._executed.items() if model.on_accelerators}
+    def on_accelerators(self) -> dict[str, ExecutedModel]:
+        return {name: model for name, model in self.executed.items() if model.on_accelerators}
 
     def problems_of_files(self, directory: Path, target: NodeTarget) -> Iterator[str]:
         if self.existing is None:

@@ -45,10 +45,6 @@ class Bucket(Spec):
             raise ValueError(f"min is {self.min} and max {self.max}; raise max, or lower min")
         return self
 
-    @property
-    def pads(self) -> bool:
-        return self.pad_max is not None or self.pad_percent is not None
-
 
 class GaudiTuning(Spec):
     """The graphs that vllm-gaudi compiles, and the memory that it reserves for them."""
@@ -74,7 +70,7 @@ class GaudiTuning(Spec):
 
     @model_validator(mode="after")
     def _padding_is_read(self) -> Self:
-        idle = [to_camel(name) for name, bucket in self._buckets() if bucket.pads]
+        idle = [to_camel(name) for name, bucket in self._buckets() if (bucket.pad_max, bucket.pad_percent) != (None, None)]
         if idle and self.bucketing_strategy != "pad":
             raise ValueError(
                 f"padMax and padPercent of {', '.join(idle)} are read with bucketingStrategy pad only, and it is "

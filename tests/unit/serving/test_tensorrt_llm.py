@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from components.serving.tensorrt_llm.models import models, repository_files
-from components.serving.tensorrt_llm.openai import settings as openai_settings
-from components.serving.tensorrt_llm.service import command, endpoint, server
+from components.serving.tensorrt_llm.service import command, endpoint, llm_settings, server
 from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from components.serving.triton import ensemble
 from components.serving.triton.messages import config_of
@@ -62,7 +61,7 @@ def test_trtllm_serve_reads_the_weights_and_answers_under_the_models_name():
 
 def test_further_arguments_and_the_metrics_of_prometheus_are_asked_for_in_its_file():
     spec = trt(dtype="bfloat16", kvCacheFreeGpuMemFraction=0.8, llmArgs={"kv_cache_config": {"enable_block_reuse": True}})
-    assert json.loads(openai_settings(spec)) == {
+    assert json.loads(llm_settings(spec)) == {
         "dtype": "bfloat16",
         "kv_cache_config": {"enable_block_reuse": True, "free_gpu_memory_fraction": 0.8},
         "return_perf_metrics": True,
