@@ -5,7 +5,7 @@ The instance types are the machines of the table that have a list price.
 
 import contextlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -78,16 +78,15 @@ def _instance_type(machine: Machine, zones: Collection[str], price: Decimal, spo
             {
                 "Price": float(cost),
                 "Available": True,
-                "Requirements": _requirements({**labels, "karpenter.sh/capacity-type": kind, ZONE_LABEL: zone}),
+                "Requirements": [
+                    {"key": key, "operator": "In", "values": [value]}
+                    for key, value in {**labels, "karpenter.sh/capacity-type": kind, ZONE_LABEL: zone}.items()
+                ],
             }
             for kind, cost in costs.items()
             for zone in sorted(zones)
         ],
     }
-
-
-def _requirements(labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    return [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
 
 
 def _labels(machine: Machine) -> Iterator[tuple[str, str]]:

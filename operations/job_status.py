@@ -188,7 +188,6 @@ def _round(job: Mapping[str, Any], otherwise: int) -> int:
     """The round that the Job works on, which may be older than the one that the stack file asks for by now."""
     for container in job["spec"]["template"]["spec"]["containers"]:
         for variable in container.get("env", []):
-            found = _ROUND.search(variable.get("value") or "")
-            if found:
-                return int(found[1])
+            if match := _ROUND.search(variable.get("value") or ""):
+                return int(match[1])
     return otherwise

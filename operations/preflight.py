@@ -119,7 +119,7 @@ def _rules(context: str, namespace: str) -> tuple[list[Rule], bool]:
 
 
 def _denied(context: str, rights: Sequence[LackingRight]) -> list[LackingRight]:
-    """Those of `rights` that the cluster denies when each verb is asked for alone (SelfSubjectAccessReview)."""
+    """The rights that the cluster denies in a SelfSubjectAccessReview of each verb."""
     if not rights:
         return []
     questions = [(right, verb) for right in rights for verb in right.verbs]

@@ -141,7 +141,7 @@ class Change:
 
     @cached_property
     def stacks(self) -> dict[str, str]:
-        """Why each stack that the change touches must have a preview: "changed", "new" or "deleted", by its name."""
+        """The stacks that the change touches, each "changed", "new" or "deleted"."""
         return touched_between(self.root, self.base, self.head)
 
     def guards(self, stack: str) -> Guards:

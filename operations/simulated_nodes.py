@@ -57,9 +57,9 @@ def _claims(settings: StackSettings) -> list[dict[str, Any]]:
                 "hostPath": {"path": f"/pretend/{volume}"},
                 "claimRef": inside,
             }
-            asked = {"accessModes": modes, "storageClassName": "", "volumeName": volume, "resources": {"requests": size}}
+            claim = {"accessModes": modes, "storageClassName": "", "volumeName": volume, "resources": {"requests": size}}
             manifests += [
                 {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume}, "spec": spec},
-                {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": inside, "spec": asked},
+                {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": inside, "spec": claim},
             ]
     return manifests

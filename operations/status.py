@@ -59,7 +59,7 @@ class StackState:
     differences: tuple[tuple[str, str], ...] = ()
     """Objects that differ from the file, each with a sentence."""
     gateway: tuple[str, ...] = ()
-    """Why clients outside the cluster do not reach the gateway, one sentence each."""
+    """Reasons why clients outside the cluster do not reach the gateway, one sentence each."""
     images: str = ""
     """One line about the evidence for the images of the stack."""
 

@@ -112,12 +112,12 @@ def policy_events(report: Report) -> Iterator[dict[str, Any]]:
 
 def read_rule(event: PolicyEvent) -> PolicyEvent:
     """`event` under the name and severity of its rule, where it is one of this pack's and names only the policy that ran it."""
-    found = _LINE.search(event.message) if event.policy_pack_name == PACK else None
-    rule = all_rules().get(found["rule"]) if found else None
-    if found is None or rule is None:
+    match = _LINE.search(event.message) if event.policy_pack_name == PACK else None
+    rule = all_rules().get(match["rule"]) if match else None
+    if match is None or rule is None:
         return event
-    rest = found["rest"].removeprefix(": ")
-    message = f"{rule.title}\n{found['unjudged'] or ''}{rest}"
+    rest = match["rest"].removeprefix(": ")
+    message = f"{rule.title}\n{match['unjudged'] or ''}{rest}"
     return event.model_copy(update={"policy_name": rule.id, "severity": str(rule.severity), "message": message})
 
 

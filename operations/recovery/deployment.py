@@ -141,13 +141,13 @@ class _Work:
         parent = self._root()
         for urn in parents:
             place = len(self.resources) if before is None else self.resources.index(before)
-            known = next((index for index, each in enumerate(self.resources) if each["urn"] == urn), None)
-            if known is None:
+            position = next((index for index, each in enumerate(self.resources) if each["urn"] == urn), None)
+            if position is None:
                 self.resources.insert(
                     place, {"urn": urn, "custom": False, "type": qualified_type(urn).rpartition("$")[2], "parent": parent}
                 )
-            elif known > place:
-                self.resources.insert(place, self.resources.pop(known))
+            elif position > place:
+                self.resources.insert(place, self.resources.pop(position))
             parent = urn
         return parent
 
