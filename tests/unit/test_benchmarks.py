@@ -1,4 +1,4 @@
-"""Whoever interrupts the benchmarks reads one line, and nothing of them goes on running."""
+"""An interrupted benchmark prints one line and stops every process that it started."""
 
 from __future__ import annotations
 

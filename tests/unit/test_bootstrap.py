@@ -24,7 +24,7 @@ def bootstrap():
     return module
 
 
-def test_it_runs_without_any_package_and_says_in_one_line_what_is_missing(tmp_path):
+def test_it_runs_without_packages_and_names_the_missing_file_in_one_line(tmp_path):
     shutil.copy(SCRIPT, tmp_path)
     done = subprocess.run([sys.executable, "-I", "-S", tmp_path / SCRIPT.name], capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -47,7 +47,7 @@ def test_an_interrupt_and_a_full_disk_end_in_one_line(bootstrap, monkeypatch, ca
     assert capsys.readouterr().err == f"{told}\n"
 
 
-def test_a_python_that_is_too_old_is_told_how_to_name_another(bootstrap, monkeypatch, capsys):
+def test_the_error_of_an_old_python_says_how_to_name_another(bootstrap, monkeypatch, capsys):
     monkeypatch.setattr(bootstrap, "OLDEST", (99, 0))
     assert bootstrap.main([]) == 1
     assert "99.0 or newer is needed; run make PYTHON=/path/to/python3.12" in capsys.readouterr().err

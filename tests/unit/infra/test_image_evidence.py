@@ -33,7 +33,7 @@ def test_a_stack_that_names_no_image_rests_on_the_catalogue_alone():
         ("tensorrt-llm", [ALL]),
     ],
 )
-def test_images_that_a_stack_names_are_told_with_their_path_unless_they_have_a_row(engine, parts):
+def test_image_evidence_lists_the_paths_of_images_without_a_row(engine, parts):
     said = said_of(ROOT / "docs" / "engines" / f"Pulumi.{engine}.yaml")
     assert [part for part in parts if part not in said] == []
 

@@ -68,7 +68,7 @@ def test_keys_are_quoted_as_pulumi_quotes_them(key, text):
     assert text_of((key,)) == text
 
 
-def test_a_star_stands_for_each_item():
+def test_a_star_matches_each_item():
     pattern = parse("containers[*].image")
     assert pattern == ("containers", "*", "image")
     assert values_at({"containers": [{"image": "a"}, {}]}, pattern) == ["a", None]
@@ -77,7 +77,7 @@ def test_a_star_stands_for_each_item():
 
 
 @given(PATHS.filter(bool), st.integers())
-def test_a_path_leads_to_what_was_put_there(path, value):
+def test_value_at_returns_the_value_that_was_put_at_the_path(path, value):
     tree = value
     for part in reversed(path):
         tree = {part: tree} if isinstance(part, str) else [None] * min(part, 50) + [tree]

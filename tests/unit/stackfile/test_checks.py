@@ -62,7 +62,7 @@ def test_the_stack_that_the_others_vary_is_sound(lines):
     assert lines() == ()
 
 
-def test_a_pool_that_is_not_there_is_told_with_the_nearest_and_the_known_ones(lines):
+def test_an_unknown_pool_is_reported_with_the_closest_and_the_known_ones(lines):
     line = only(lines({"pool": "l40"}))
     assert "models.chat-model.pool: Unknown pool 'l40'. Did you mean 'l40s'? Pools in this stack: gaudi1, gaudi2, l40s, system." in line
     assert "gaudi1, gaudi2, l40s, system" in line
@@ -95,7 +95,7 @@ def test_models_that_overfill_a_share_are_refused_where_it_overflows(lines):
     assert "need 120Gi, and its capacity is 100Gi" in line
 
 
-def test_a_store_that_is_not_there_is_told(lines):
+def test_an_unknown_store_is_reported(lines):
     assert "Unknown store 'weihgts'. Did you mean 'weights'?" in only(lines({"weights": {**WEIGHTS, "store": "weihgts"}}))
 
 
@@ -108,7 +108,7 @@ def test_gaudi_cannot_stream_from_a_bucket(lines):
     assert "have no streaming loader" in only(lines(models={"chat-model": model}))
 
 
-def test_a_consumer_that_is_not_there_is_told_by_its_index(lines):
+def test_an_unknown_consumer_is_reported_at_its_index(lines):
     assert "models.chat-model.consumers[1]: Unknown consumer 'bot'." in only(lines({"consumers": ["chat", "bot"]}))
 
 
@@ -162,7 +162,7 @@ def test_a_ray_service_whose_clusters_names_would_be_too_long_is_refused(lines):
     assert "48 characters, but KubeRay's names for its clusters allow 47" in only(lines(models={"m" * 48: RAY}))
 
 
-def test_a_ray_service_is_replaced_beside_what_other_models_hold(lines):
+def test_a_ray_service_needs_room_for_its_replacement_next_to_other_models(lines):
     ray = {**RAY, "replicas": 2, "upgradeStrategy": "NewCluster"}
     assert lines(models={"chat": ray, "other": {**MODEL, "replicas": 4}}) == ()
     assert "models.chat.upgradeStrategy" in only(lines(models={"chat": ray, "other": {**MODEL, "replicas": 5}}))
@@ -195,7 +195,7 @@ def test_a_model_has_no_name_of_a_policy_of_metrics(lines):
     assert lines(models=models) == ()
 
 
-def test_all_faults_are_told_at_once(lines):
+def test_all_errors_are_reported_at_once(lines):
     models = {f"model-{index}": {**MODEL, "pool": "nowhere", "consumers": ["nobody"]} for index in range(20)}
     found = lines(models=models)
     assert len(found) == 41
@@ -224,7 +224,7 @@ def test_weights_may_fill_the_cards_of_every_node_of_a_replica(lines):
     assert "do not fit into 8 x 80Gi" in only(lines(alone, nodePools=H100, storage=room))
 
 
-def test_a_replica_that_no_node_holds_is_told_how_to_span_several(lines):
+def test_the_error_of_a_replica_larger_than_a_node_says_how_to_span_several(lines):
     found = only(lines({"pool": "h100", "tensorParallelSize": 16}, nodePools=H100))
     assert "A replica requests 16 accelerators, but a node of pool 'h100' has 8" in found
     assert "raise nnodes" in found

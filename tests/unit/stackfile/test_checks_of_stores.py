@@ -46,7 +46,7 @@ def test_files_may_come_from_and_go_to_every_kind_of_store(faults, model):
 @pytest.mark.parametrize(
     ("revision", "words"), [("v1.0", "'v1.0' is not a commit"), ("8afb486", "'8afb486' is not a commit"), (None, "The revision is missing")]
 )
-def test_a_repository_is_pinned_by_its_whole_commit_and_told_how_to_find_it(faults, revision, words):
+def test_a_repository_needs_a_whole_commit_and_the_error_says_how_to_find_it(faults, revision, words):
     weights = {key: value for key, value in {**HUB, "revision": revision}.items() if value}
     line = only(faults({"weights": weights}))
     assert "models.chat-model.weights" in line
@@ -68,7 +68,7 @@ def test_no_engine_reads_a_server_itself(faults, store):
 
 
 @pytest.mark.parametrize("into", ["mirror", "hub", "weights"])
-def test_nothing_is_preheated_into_what_no_pod_can_mount(faults, into):
+def test_a_preheat_into_a_store_that_pods_cannot_mount_is_rejected(faults, into):
     assert "which pods cannot mount. Use one of nas, nvme, shared." in only(faults({"preheat": {"into": into}}))
 
 
@@ -94,7 +94,7 @@ def test_a_model_runs_on_the_nodes_whose_disks_hold_it(faults):
         ("nvme", "exceeds the free space of store 'nvme': its models need 120Gi on each node"),
     ],
 )
-def test_what_does_not_fit_is_refused_at_plan_time(faults, into, words):
+def test_files_larger_than_their_store_are_rejected(faults, into, words):
     line = only(faults({"weights": {**WEIGHTS, "size": "120Gi"}, "preheat": {"into": into}, "tensorParallelSize": 4}))
     assert words in line
     assert "120Gi" in line

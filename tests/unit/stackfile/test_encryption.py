@@ -26,12 +26,12 @@ def errors(tmp_path, salt, seed, more=""):
 
 
 @pytest.mark.parametrize("salt", [SALT[:-2], SALT[:-4], SALT.replace("v1:", "v2:", 1), SALT.rpartition(":")[0], "v1:abc", f"{SALT}AAAA"])
-def test_a_damaged_salt_says_what_a_salt_is_and_where_to_get_it(tmp_path, salt):
+def test_the_error_of_a_damaged_salt_has_its_form_and_the_remedy(tmp_path, salt):
     assert errors(tmp_path, salt, SEED) == [SALT_ERROR + "Restore this line from version control: the secrets need it."]
 
 
 @pytest.mark.parametrize("seed", [SEED[:-1], SEED[3:], SEED.replace("Gbg", "G"), "v1:GbgPclWuz7EGyNeb:c2hvcnQ=", f"{SEED}:x", "v1:é:b"])
-def test_a_damaged_seed_says_what_it_looks_like_and_how_to_set_one(tmp_path, seed):
+def test_the_error_of_a_damaged_seed_has_its_form_and_the_remedy(tmp_path, seed):
     remedy = "Restore it from version control, or set a new one: pulumi config set --secret apiKeySeed"
     assert errors(tmp_path, SALT, seed) == [SEED_ERROR + remedy]
 

@@ -59,7 +59,7 @@ def test_the_example_stacks_fit_the_schema_and_point_at_it(path, validator):
         lambda config: config.pop("inferplan:cluster"),
     ],
 )
-def test_an_editor_marks_what_the_loader_refuses(spoil, local, validator):
+def test_the_schema_rejects_the_mistakes_that_the_loader_rejects(spoil, local, validator):
     spoil(local["config"])
     assert list(validator.iter_errors(local))
 

@@ -48,7 +48,7 @@ def refusal(config: dict[str, str], *, secret: bool = True) -> StackRunError:
     return caught.value.__cause__
 
 
-def test_what_the_engine_passes_becomes_settings_and_the_seed_a_secret_output(project):
+def test_load_returns_settings_and_the_seed_as_a_secret_output(project):
     stack = run_load(config_of(project))
     assert stack.name == "test"
     assert sorted(stack.settings.models) == ["llama-3-70b", "llama-3-8b"]

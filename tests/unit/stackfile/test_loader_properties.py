@@ -94,5 +94,5 @@ def test_a_sound_stack_with_its_text_broken_ends_in_faults_or_settings(path, dat
     judge(path, bytes(text))
 
 
-def test_a_key_of_line_breaks_is_told_in_one_line(path):
+def test_the_error_of_a_key_with_line_breaks_is_one_line(path):
     judge(path, b"? '\n\n  '\n: null\nconfig: {}\n")

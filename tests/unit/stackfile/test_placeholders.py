@@ -28,7 +28,7 @@ def copied(name: str) -> str:
     return re.sub(r"encryptionsalt: .*", SALT, (PROJECT / "stacks" / f"Pulumi.{name}.yaml").read_text())
 
 
-def test_a_copy_of_prod_lists_every_value_of_the_example_with_its_place_and_what_to_write(tmp_path):
+def test_a_copy_of_prod_lists_every_example_value_with_its_position_and_remedy(tmp_path):
     lines_of_copy = told(tmp_path, copied("prod"))
     paths = [line.split(": ")[1] for line in lines_of_copy]
     assert paths == [

@@ -36,7 +36,7 @@ def test_every_example_is_known_and_nothing_besides(salts_and_seeds):
     assert {mark(each) for pair in salts_and_seeds for each in pair} == EXAMPLES
 
 
-def test_no_mark_stands_in_an_example(salts_and_seeds):
+def test_no_mark_is_written_in_an_example(salts_and_seeds):
     text = " ".join(each for pair in salts_and_seeds for each in pair)
     assert not [each for each in EXAMPLES if each in text]
 
@@ -97,7 +97,7 @@ def test_an_up_with_keys_of_its_own_or_on_the_simulated_cluster_is_not(salts_and
 
 
 @pytest.mark.usefixtures("_apart")
-def test_a_plan_and_a_rehearsal_are_told_and_go_on(salts_and_seeds):
+def test_a_plan_and_a_rehearsal_warn_about_public_keys_and_continue(salts_and_seeds):
     seed = salts_and_seeds[0][1]
     for recording in (_run(seed, preview=True), _run(seed, rehearsal=True)):
         assert [each.severity for each in _warnings(recording)] == ["warning"]

@@ -46,7 +46,7 @@ def test_a_model_in_a_queue_that_holds_it_has_no_fault(lines):  # noqa: F811 - t
         ({"affinity": {"requiredNodes": [{"key": "inferplan.dev/pool", "values": ["x"]}]}}, QUEUE, "none meets In ['x']; correct the term"),
     ],
 )
-def test_what_would_wait_for_ever_is_refused_with_the_place_and_the_remedy(lines, model, queue, said):  # noqa: F811 - the fixture
+def test_a_model_that_would_wait_in_its_queue_forever_is_rejected_with_position_and_remedy(lines, model, queue, said):  # noqa: F811 - the fixture
     fault = only(lines(model, queues={"serving": queue}))
     assert said in fault
     assert fault.startswith("s.yaml:1:")
@@ -62,7 +62,7 @@ def test_two_queues_do_not_promise_one_pool_twice(lines):  # noqa: F811 - the fi
     assert "would wait for a node forever" in fault
 
 
-def test_what_a_cohort_may_lend_is_not_judged(lines):  # noqa: F811 - the fixture
+def test_quota_that_a_cohort_may_lend_is_not_checked(lines):  # noqa: F811 - the fixture
     assert lines({"queue": "serving", "replicas": 6}, queues={"serving": {**QUEUE, "cohort": "acme"}}) == ()
 
 

@@ -107,7 +107,7 @@ def test_a_secret_in_clear_is_refused_with_the_remedy_and_never_repeated(read, c
     assert file.secrets == {}
 
 
-def test_a_secret_never_shows_in_the_repr_of_what_was_read(read):
+def test_the_repr_of_a_stack_file_shows_no_secret(read):
     file = read("config:\n  inferplan:apiKeySeed: topsecret\n  aws:secretKey: {secure: v1:cipher:text}\n")
     assert "topsecret" not in repr(file)
     assert "cipher" not in repr(file)

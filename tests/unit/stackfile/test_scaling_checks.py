@@ -64,7 +64,7 @@ def test_a_signal_of_another_engine_is_an_error_with_those_of_this_one(lines):
     assert "Use one of cpu, waitingRequests, kvCachePercent, requestsInFlight" in line
 
 
-def test_cpu_stands_alone_and_needs_a_pod(lines):
+def test_the_cpu_signal_excludes_others_and_needs_a_running_pod(lines):
     assert "Remove one of them" in only(lines({"min": 1, "max": 2, "on": {"cpu": 70, "waitingRequests": 5}}))
     assert "Use min: 1" in only(lines({"min": 0, "max": 2, "on": {"cpu": 70}}))
 

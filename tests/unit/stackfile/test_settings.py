@@ -90,7 +90,7 @@ def test_an_empty_gateway_is_no_gateway(tmp_path):
         ("  inferplan:cluster: {provider: simulated}\n", "", "s.yaml:1:1: cluster: Missing required field. The Kubernetes cluster"),
     ],
 )  # fmt: skip
-def test_a_fault_is_told_with_place_path_found_and_allowed(refuse, old, new, line):
+def test_an_error_has_position_path_value_and_allowed_values(refuse, old, new, line):
     found = refuse(changed(old, new))
     assert any(each.startswith(line) for each in found), found
 
@@ -107,7 +107,7 @@ def test_forty_faults_are_forty_lines_in_the_order_of_the_file(refuse):
     assert [int(line.split(":")[1]) for line in found] == list(range(5, 45))
 
 
-def test_the_summary_counts_and_says_what_to_do(tmp_path):
+def test_the_summary_has_the_number_of_errors_and_the_remedy(tmp_path):
     (tmp_path / "a.yaml").write_text(changed("nodes: 2", "nodes: 0"))
     with pytest.raises(InvalidStack, match=r"1 error in .*a\.yaml\. Nothing was registered\. Fix it and run the command again\.$"):
         validate(read_stack(tmp_path / "a.yaml"))
@@ -138,7 +138,7 @@ def test_nothing_is_judged_that_leans_on_a_section_of_which_nothing_is_known(ref
 
 
 @pytest.mark.parametrize("place", ["consumers:\n    chat: {keys: sk-hush}", "gateway: {host: a.b, apiToken: sk-hush}", "hfToken: sk-hush"])
-def test_what_may_be_a_secret_is_not_repeated(refuse, place):
+def test_a_value_that_may_be_secret_is_not_repeated(refuse, place):
     found = refuse(f"{SOUND}  inferplan:{place}\n")
     assert found
     assert "sk-hush" not in "\n".join(found)
