@@ -35,7 +35,7 @@ class Taint:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSupport:
-    """Whether an engine runs on an accelerator. `refusal` is the reason if it does not, `image` the default image if there is one.
+    """The support of an engine for an accelerator. `refusal` is the reason if it does not run, `image` the default image if there is one.
 
     `pairs` are the validated releases of the engine by release of the vendor's software; empty if any release works.
     """
@@ -174,31 +174,21 @@ def _table() -> dict[str, Any]:
 
 
 def _accelerator(name: str, row: dict[str, Any], vendor: dict[str, Any]) -> Accelerator:
-    taint = vendor["taint"]
-    engines = vendor["engines"] | row.get("engines", {})
+    text = {key: row[key] for key in ("title", "vendor", "machine", "source", "read", "compute", "product", "family", "note") if key in row}
+    engines = {engine: dict(support) for engine, support in (vendor["engines"] | row.get("engines", {})).items()}
+    for support in engines.values():
+        if "image" in support:
+            support["image"] = default_image(support["image"])
     return Accelerator(
         name=name,
-        title=row["title"],
-        vendor=row["vendor"],
         resource=vendor["resource"],
         memory_bytes=row["memoryMiB"] * _MI,
-        machine=row["machine"],
-        taint=Taint(key=taint["key"], value=taint["value"], effect=taint["effect"]),
+        taint=Taint(**vendor["taint"]),
         labels=vendor["labels"] | row.get("labels", {}),
-        engines={engine: _support(support) for engine, support in engines.items()},
+        engines={engine: EngineSupport(**support) for engine, support in engines.items()},
         precisions=tuple(row["precisions"]),
-        source=row["source"],
-        read=row["read"],
         runtime_class=vendor.get("runtimeClass"),
         hugepages_2mi_bytes=row.get("hugepages2MiMiB", 0) * _MI,
-        compute=row.get("compute"),
-        product=row.get("product"),
-        family=row.get("family"),
         mig=tuple(row.get("mig", ())),
-        note=row.get("note", ""),
+        **text,
     )
-
-
-def _support(row: dict[str, Any]) -> EngineSupport:
-    image = row.get("image")
-    return EngineSupport(image=None if image is None else default_image(image), refusal=row.get("refusal"), pairs=row.get("pairs", {}))

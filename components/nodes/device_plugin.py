@@ -1,18 +1,17 @@
-"""Device plugins on the nodes that this stack creates: they tell a kubelet how many accelerators or EFA interfaces its node has.
+"""Device plugins on the nodes that this stack creates: they report to the kubelet how many accelerators or EFA interfaces its node has.
 
 Each runs only on nodes of its kind (`Pool.device_plugins`). It installs no driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from components.fields import present
 from components.naming import labels, selector
@@ -30,7 +29,7 @@ _SOCKETS = "/var/lib/kubelet/device-plugins"
 
 @dataclass(frozen=True, kw_only=True)
 class _Plugin:
-    """How one kind of plugin runs, by its vendor's manifest. `devices` is the directory of the node's devices, if it mounts one."""
+    """The container of one kind of plugin, from its vendor's manifest. `devices` is the directory of the node's devices, if it mounts one."""
 
     namespace: str
     image: str
@@ -81,74 +80,52 @@ class DevicePlugin(pulumi.ComponentResource):
         super().__init__("inferplan:nodes:DevicePlugin", name, {"spec": {"kind": kind, "pools": pools}}, opts)
         child = pulumi.ResourceOptions(parent=self)
         plugin = _PLUGINS[kind]
+        own = labels(COMPONENT, kind)
         enforce = {"pod-security.kubernetes.io/enforce": "privileged"}
-        namespace = core.Namespace(
-            f"{name}-namespace",
-            metadata=meta.ObjectMetaArgsDict(name=plugin.namespace, labels={**labels(COMPONENT, kind), **enforce}),
-            opts=child,
-        )
+        namespace = core.Namespace(f"{name}-namespace", metadata={"name": plugin.namespace, "labels": {**own, **enforce}}, opts=child)
+        taints = dict.fromkeys(taint for target in targets for taint in target.taints)
+        # The number of nodes changes with the load: an update does not wait for nodes that do not exist yet.
         apps.DaemonSet(
             name,
-            metadata=meta.ObjectMetaArgsDict(name=name, namespace=namespace.metadata.name, labels=labels(COMPONENT, kind)),
-            spec=_daemon_set(plugin, kind, pools, _taints(targets)),
-            # The number of nodes changes with the load: an update does not wait for nodes that do not exist yet.
-            opts=pulumi.ResourceOptions(parent=self),
+            metadata={"name": name, "namespace": namespace.metadata.name, "labels": own},
+            spec={
+                "selector": {"match_labels": selector(COMPONENT, kind)},
+                "update_strategy": {"type": "RollingUpdate"},
+                "template": {"metadata": {"labels": selector(COMPONENT, kind)}, "spec": _pod(plugin, pools, taints)},
+            },
+            opts=child,
         )
         self.register_outputs({"pools": pools})
 
 
-def _taints(targets: Sequence[NodeTarget]) -> list[Taint]:
-    return list(dict.fromkeys(taint for target in targets for taint in target.taints))
-
-
-def _daemon_set(plugin: _Plugin, kind: str, pools: list[str], taints: list[Taint]) -> apps.DaemonSetSpecArgsDict:
-    nodes = core.NodeSelectorRequirementArgsDict(key=POOL_LABEL, operator="In", values=pools)
-    terms = core.NodeSelectorArgsDict(node_selector_terms=[core.NodeSelectorTermArgsDict(match_expressions=[nodes])])
-    affinity = core.NodeAffinityArgsDict(required_during_scheduling_ignored_during_execution=terms)
-    return apps.DaemonSetSpecArgsDict(
-        selector=meta.LabelSelectorArgsDict(match_labels=selector(COMPONENT, kind)),
-        update_strategy=apps.DaemonSetUpdateStrategyArgsDict(type="RollingUpdate"),
-        template=core.PodTemplateSpecArgsDict(
-            metadata=meta.ObjectMetaArgsDict(labels=selector(COMPONENT, kind)),
-            spec=present(
-                core.PodSpecArgsDict(
-                    priority_class_name="system-node-critical",
-                    automount_service_account_token=False,
-                    enable_service_links=False,
-                    host_network=plugin.host_network or None,
-                    affinity=core.AffinityArgsDict(node_affinity=affinity),
-                    # Without effect on privileged containers, which the runtime runs without a profile.
-                    security_context=core.PodSecurityContextArgsDict(seccomp_profile=core.SeccompProfileArgsDict(type="RuntimeDefault")),
-                    tolerations=tolerations_of(taints),
-                    containers=[_container(plugin)],
-                    volumes=[
-                        core.VolumeArgsDict(name=name, host_path=core.HostPathVolumeSourceArgsDict(path=path, type="Directory"))
-                        for name, path in _folders(plugin).items()
-                    ],
-                )
-            ),
-        ),
-    )
-
-
-def _folders(plugin: _Plugin) -> dict[str, str]:
-    """Return the directories of the node that the plugin mounts, by volume name."""
-    return {"sockets": _SOCKETS} | ({} if plugin.devices is None else {"devices": plugin.devices})
-
-
-def _container(plugin: _Plugin) -> core.ContainerArgsDict:
+def _pod(plugin: _Plugin, pools: list[str], taints: Iterable[Taint]) -> core.PodSpecArgsDict:
+    nodes: core.NodeSelectorArgsDict = {
+        "node_selector_terms": [{"match_expressions": [{"key": POOL_LABEL, "operator": "In", "values": pools}]}]
+    }
+    folders = {"sockets": _SOCKETS} | ({} if plugin.devices is None else {"devices": plugin.devices})
     # No read-only root: NVIDIA's container hook writes into it when it adds the driver's libraries (kserve config-llm-template).
-    closed = core.SecurityContextArgsDict(allow_privilege_escalation=False, capabilities=core.CapabilitiesArgsDict(drop=["ALL"]))
-    return present(
-        core.ContainerArgsDict(
-            name="plugin",
-            image=plugin.image,
-            command=list(plugin.command) or None,
-            args=list(plugin.args) or None,
-            working_dir="/",
-            env=[core.EnvVarArgsDict(name=key, value=value) for key, value in plugin.env.items()] or None,
-            resources=core.ResourceRequirementsArgsDict(requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "256Mi"}),
-            security_context=core.SecurityContextArgsDict(privileged=True) if plugin.privileged else closed,
-            volume_mounts=[core.VolumeMountArgsDict(name=name, mount_path=path) for name, path in _folders(plugin).items()],
-        )
-    )
+    unprivileged: core.SecurityContextArgsDict = {"allow_privilege_escalation": False, "capabilities": {"drop": ["ALL"]}}
+    container: core.ContainerArgsDict = {
+        "name": "plugin",
+        "image": plugin.image,
+        "command": list(plugin.command) or None,
+        "args": list(plugin.args) or None,
+        "working_dir": "/",
+        "env": [core.EnvVarArgsDict(name=key, value=value) for key, value in plugin.env.items()] or None,
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        "security_context": core.SecurityContextArgsDict(privileged=True) if plugin.privileged else unprivileged,
+        "volume_mounts": [{"name": name, "mount_path": path} for name, path in folders.items()],
+    }
+    pod: core.PodSpecArgsDict = {
+        "priority_class_name": "system-node-critical",
+        "automount_service_account_token": False,
+        "enable_service_links": False,
+        "host_network": plugin.host_network or None,
+        "affinity": {"node_affinity": {"required_during_scheduling_ignored_during_execution": nodes}},
+        # Without effect on privileged containers, which the runtime runs without a profile.
+        "security_context": {"seccomp_profile": {"type": "RuntimeDefault"}},
+        "tolerations": tolerations_of(taints),
+        "containers": [present(container)],
+        "volumes": [{"name": name, "host_path": {"path": path, "type": "Directory"}} for name, path in folders.items()],
+    }
+    return present(pod)

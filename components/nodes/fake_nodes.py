@@ -25,7 +25,7 @@ from kube.quantity import cpu_quantity, size_quantity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from components.nodes.accelerators import Accelerator, Taint
+    from components.nodes.accelerators import Accelerator
 
 _DIGITS = 5
 
@@ -35,20 +35,28 @@ def fake_nodes(name: str, pool: Pool, *, count: int | None = None, location: Nod
 
     `count` is their number (default: the maximum of the pool), `location` where they are (default: that of the pool).
     """
-    target, hardware = pool.target(name), pool.hardware
-    status = {
-        "capacity": _resources(pool.nominal_capacity, hardware, pool.max_pods),
-        "allocatable": _resources(pool.capacity, hardware, pool.max_pods),
-    }
-    taints = [_taint(each) for each in target.taints]
+    target = pool.target(name)
+    capacity, allocatable = _resources(pool.nominal_capacity, pool), _resources(pool.capacity, pool)
+    taints = [{"key": each.key, **({"value": each.value} if each.value else {}), "effect": each.effect} for each in target.taints]
     labels = _machine_labels(pool)
     where = pool.location(NodeLocation()) if location is None else location
     nodes = []
     for index in range(pool.max_nodes if count is None else count):
         node = node_name(name, index)
-        own = {HOSTNAME_LABEL: node, **_location_labels(where, index)}
+        own = {HOSTNAME_LABEL: node}
+        if where.zones:
+            own |= {REGION_LABEL: where.region, ZONE_LABEL: where.zones[index % len(where.zones)]}
         # The selector of the pool comes last: pods must find these nodes, whatever the table says about them.
-        nodes.append(_node(node, labels | own | dict(target.node_selector), taints, status))
+        all_labels = dict(sorted((labels | own | dict(target.node_selector)).items()))
+        nodes.append(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": node, "annotations": {FAKE_NODE: "fake"}, "labels": all_labels},
+                "spec": {"taints": [dict(each) for each in taints]} if taints else {},
+                "status": {"capacity": dict(capacity), "allocatable": dict(allocatable)},
+            }
+        )
     return nodes
 
 
@@ -82,20 +90,6 @@ def node_name(pool: str, index: int) -> str:
     return f"{bounded(pool, content_key(pool), MAX_NAME - 1 - _DIGITS)}-{index}"
 
 
-def _node(name: str, labels: Mapping[str, str], taints: list[dict[str, str]], status: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "annotations": {FAKE_NODE: "fake"},
-            "labels": dict(sorted(labels.items())),
-        },
-        "spec": {"taints": [dict(each) for each in taints]} if taints else {},
-        "status": {kind: dict(amounts) for kind, amounts in status.items()},
-    }
-
-
 def _machine_labels(pool: Pool) -> dict[str, str]:
     labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
     if isinstance(pool.node_type, str):
@@ -106,14 +100,10 @@ def _machine_labels(pool: Pool) -> dict[str, str]:
         return labels
     if pool.mig_profile is None:
         return labels | _discovered(hardware, count)
-    # Discovery labels describe whole accelerators, and also their slices.
+    # Discovery labels describe whole accelerators, and also their slices (strategy mixed).
     whole = lookup(hardware.name)
-    return labels | _discovered(whole, count // whole.slices(pool.mig_profile)) | _divided(pool.mig_profile, count)
-
-
-def _divided(profile: str, slices: int) -> dict[str, str]:
-    """Return the labels that GPU feature discovery adds for accelerators with slices of `profile` (strategy mixed)."""
-    return {"nvidia.com/mig.strategy": "mixed", f"{MIG_PREFIX}{profile}.count": str(slices)}
+    slices = {"nvidia.com/mig.strategy": "mixed", f"{MIG_PREFIX}{pool.mig_profile}.count": str(count)}
+    return labels | _discovered(whole, count // whole.slices(pool.mig_profile)) | slices
 
 
 def _discovered(accelerator: Accelerator, count: int) -> dict[str, str]:
@@ -133,28 +123,17 @@ def _discovered(accelerator: Accelerator, count: int) -> dict[str, str]:
     }
 
 
-def _location_labels(where: NodeLocation, index: int) -> dict[str, str]:
-    if not where.zones:
-        return {}
-    return {REGION_LABEL: where.region, ZONE_LABEL: where.zones[index % len(where.zones)]}
-
-
-def _resources(capacity: Capacity, accelerator: Accelerator | None, pods: int) -> dict[str, str]:
+def _resources(capacity: Capacity, pool: Pool) -> dict[str, str]:
     resources = {
         "cpu": cpu_quantity(capacity.cpu_millicores),
         EPHEMERAL_STORAGE: size_quantity(capacity.ephemeral_storage_bytes),
         "memory": size_quantity(capacity.memory_bytes),
-        "pods": str(pods),
+        "pods": str(pool.max_pods),
     }
     if capacity.hugepages_2mi_bytes:
         resources[HUGEPAGES] = size_quantity(capacity.hugepages_2mi_bytes)
     if capacity.efa:
         resources[EFA_RESOURCE] = str(capacity.efa)
-    if accelerator is not None:
-        resources[accelerator.resource] = str(capacity.accelerators)
+    if pool.hardware is not None:
+        resources[pool.hardware.resource] = str(capacity.accelerators)
     return dict(sorted(resources.items()))
-
-
-def _taint(taint: Taint) -> dict[str, str]:
-    value = {"value": taint.value} if taint.value else {}
-    return {"key": taint.key, **value, "effect": taint.effect}

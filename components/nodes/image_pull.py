@@ -1,7 +1,6 @@
 """Pulls the images of models onto every node of a pool, before servers start, and onto nodes that join later.
 
-It runs nothing of an image but a shell that ends at once, and it asks for no accelerator. What the kubelet keeps of images
-when a disk fills up is the kubelet's business.
+Of each image it runs only a shell that exits at once, and it requests no accelerator. The kubelet may remove images when a disk is full.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Sequence
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from components.fields import present
 from components.handles import NodeTarget
@@ -45,9 +43,7 @@ class ImagePull(pulumi.ComponentResource):
         limit = f"{_SECONDS_AN_IMAGE * len(images)}s"
         self.ready = apps.DaemonSet(
             name,
-            metadata=meta.ObjectMetaArgsDict(
-                name=bounded(target.pool, "images"), namespace=namespace, labels=labels(COMPONENT, target.pool)
-            ),
+            metadata={"name": bounded(target.pool, "images"), "namespace": namespace, "labels": labels(COMPONENT, target.pool)},
             spec=_daemon_set(images, target, pull_secrets),
             opts=pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create=limit, update=limit)),
         )
@@ -56,45 +52,39 @@ class ImagePull(pulumi.ComponentResource):
 
 def _daemon_set(images: Sequence[str], target: NodeTarget, pull_secrets: Sequence[str]) -> apps.DaemonSetSpecArgsDict:
     own = selector(COMPONENT, target.pool)
-    return apps.DaemonSetSpecArgsDict(
-        selector=meta.LabelSelectorArgsDict(match_labels=own),
+    pod: core.PodSpecArgsDict = {
+        "automount_service_account_token": False,
+        "image_pull_secrets": [core.LocalObjectReferenceArgsDict(name=each) for each in pull_secrets] or None,
+        "enable_service_links": False,
+        "termination_grace_period_seconds": 1,
+        "node_selector": dict(target.node_selector),
+        "tolerations": tolerations_of(target.taints),
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": USER,
+            "run_as_group": USER,
+            "seccomp_profile": {"type": "RuntimeDefault"},
+        },
+        # A shell, which the READY check of every server needs too.
+        "init_containers": [_container(f"image-{number}", image, ["sh", "-c", ":"]) for number, image in enumerate(images)],
+        "containers": [_container("pause", PAUSE_IMAGE, ["/pause"])],
+    }
+    return {
+        "selector": {"match_labels": own},
         # Nothing is served from here, so all nodes may pull at once.
-        update_strategy=apps.DaemonSetUpdateStrategyArgsDict(
-            type="RollingUpdate", rolling_update=apps.RollingUpdateDaemonSetArgsDict(max_unavailable="100%")
-        ),
-        template=core.PodTemplateSpecArgsDict(
-            metadata=meta.ObjectMetaArgsDict(labels=own),
-            spec=present(
-                core.PodSpecArgsDict(
-                    automount_service_account_token=False,
-                    image_pull_secrets=[core.LocalObjectReferenceArgsDict(name=each) for each in pull_secrets] or None,
-                    enable_service_links=False,
-                    termination_grace_period_seconds=1,
-                    node_selector=dict(target.node_selector),
-                    tolerations=tolerations_of(target.taints),
-                    security_context=core.PodSecurityContextArgsDict(
-                        run_as_non_root=True,
-                        run_as_user=USER,
-                        run_as_group=USER,
-                        seccomp_profile=core.SeccompProfileArgsDict(type="RuntimeDefault"),
-                    ),
-                    # A shell, which the READY check of every server needs too.
-                    init_containers=[_container(f"image-{number}", image, ["sh", "-c", ":"]) for number, image in enumerate(images)],
-                    containers=[_container("pause", PAUSE_IMAGE, ["/pause"])],
-                )
-            ),
-        ),
-    )
+        "update_strategy": {"type": "RollingUpdate", "rolling_update": {"max_unavailable": "100%"}},
+        "template": {"metadata": {"labels": own}, "spec": present(pod)},
+    }
 
 
 def _container(name: str, image: str, command: list[str]) -> core.ContainerArgsDict:
-    return core.ContainerArgsDict(
-        name=name,
-        image=image,
-        image_pull_policy="IfNotPresent",
-        command=command,
-        working_dir="/",
-        env=no_devices(),
-        resources=core.ResourceRequirementsArgsDict(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "64Mi"}),
-        security_context=container_security(),
-    )
+    return {
+        "name": name,
+        "image": image,
+        "image_pull_policy": "IfNotPresent",
+        "command": command,
+        "working_dir": "/",
+        "env": no_devices(),
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+        "security_context": container_security(),
+    }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -139,21 +139,14 @@ def allocatable(shape: Machine) -> Capacity:
     whole = nominal(shape)
     cores = shape.cpu * 1000
     # Ten-thousandths of a millicore, so that no rounding of fractions can differ between machines.
-    kept = (
-        min(cores, 1000) * 600 + _between(cores, 1000, 2000) * 100 + _between(cores, 2000, 4000) * 50 + _between(cores, 4000, cores) * 25
-    ) // 10_000
-    memory = whole.memory_bytes - (255 + 11 * shape.max_pods + 100) * _MI - shape.hugepages_2mi_bytes
-    return Capacity(
+    shares = ((0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, cores, 25))
+    kept = sum(max(min(cores, high) - low, 0) * share for low, high, share in shares) // 10_000
+    return replace(
+        whole,
         cpu_millicores=cores - kept,
-        memory_bytes=memory,
-        accelerators=shape.accelerator_count,
-        hugepages_2mi_bytes=shape.hugepages_2mi_bytes,
+        memory_bytes=whole.memory_bytes - (255 + 11 * shape.max_pods + 100) * _MI - shape.hugepages_2mi_bytes,
         ephemeral_storage_bytes=whole.ephemeral_storage_bytes - math.ceil(whole.ephemeral_storage_bytes / 10) - _GI,
     )
-
-
-def _between(cores: int, low: int, high: int) -> int:
-    return max(min(cores, high) - low, 0)
 
 
 def _machine(row: dict[str, str]) -> Machine:

@@ -69,11 +69,11 @@ class NodeTaint(Spec):
     value: Annotated[str, StringConstraints(pattern=_LABEL_VALUE)] = ""
     """The taint's value; empty by default."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-    """What happens to pods that do not tolerate the taint."""
+    """The effect on pods that do not tolerate the taint."""
 
 
 class MachineShape(Spec):
-    """What one node offers to pods, as `kubectl get node -o jsonpath={.status.allocatable}` prints it."""
+    """The resources that one node offers to pods, as `kubectl get node -o jsonpath={.status.allocatable}` prints it."""
 
     cpu: Cpu
     """CPU that pods may use."""
@@ -94,7 +94,6 @@ class MachineShape(Spec):
 
     @property
     def allocatable(self) -> Capacity:
-        """The resources that one node offers to pods."""
         return Capacity(
             cpu_millicores=millicores_of(self.cpu),
             memory_bytes=bytes_of(self.memory),
@@ -104,13 +103,9 @@ class MachineShape(Spec):
         )
 
 
-def _machine_kind(value: object) -> str:
-    return "shape" if isinstance(value, Mapping | MachineShape) else "name"
-
-
 MachineChoice = Annotated[
     Annotated[MachineName, Tag("name")] | Annotated[MachineShape, Tag("shape")],
-    Discriminator(_machine_kind),
+    Discriminator(lambda value: "shape" if isinstance(value, Mapping | MachineShape) else "name"),
 ]
 
 
@@ -118,11 +113,11 @@ class Pool(Spec, ABC):
     """The fields of every pool, and the questions that every pool answers. Platforms implement them; other code asks them."""
 
     accelerator: AcceleratorName | None = None
-    """The accelerator that each node carries; without it the pool is one of plain CPU nodes."""
+    """The accelerator of each node. Default: none, for CPU nodes."""
     taints: Annotated[list[NodeTaint], Field(max_length=16)] | None = None
-    """Taints of the nodes. By default the accelerator's own, such as `nvidia.com/gpu=present:NoSchedule`; `[]` says that there are none."""
+    """Taints of the nodes; `[]` for none. Default: the accelerator's own, for example `nvidia.com/gpu=present:NoSchedule`."""
     runtime_class: DnsLabel | None = None
-    """RuntimeClass of the accelerator's pods. By default `habana` on Gaudi and none on NVIDIA; `null` says that the nodes' own will do."""
+    """RuntimeClass of the accelerator's pods; `null` for the nodes' default runtime. Default: `habana` on Gaudi, none on NVIDIA."""
     pre_pull_images: bool = False
     """Pulls the models' images onto every node, also onto those that join later, and starts servers once the nodes have them."""
 
@@ -141,13 +136,11 @@ class Pool(Spec, ABC):
 
     @property
     @abstractmethod
-    def min_nodes(self) -> int:
-        """The minimum number of nodes."""
+    def min_nodes(self) -> int: ...
 
     @property
     @abstractmethod
-    def max_nodes(self) -> int:
-        """The maximum number of nodes."""
+    def max_nodes(self) -> int: ...
 
     @property
     def initial_nodes(self) -> int:
@@ -193,12 +186,10 @@ class Pool(Spec, ABC):
 
     @property
     def usual_machine(self) -> str:
-        """The machine of a pool that names none."""
         return CPU_MACHINE if self.accelerator is None else accelerators.lookup(self.accelerator).machine
 
     @property
     def max_pods(self) -> int:
-        """The maximum number of pods on a node."""
         return _KUBELET_PODS if isinstance(self.node_type, MachineShape) else machines.machine(self.node_type).max_pods
 
     def selector(self, name: str) -> dict[str, str]:
@@ -208,22 +199,24 @@ class Pool(Spec, ABC):
     def target(self, name: str) -> NodeTarget:
         """Return the handle for pods that run on this pool, which is called `name`."""
         hardware = self.hardware
+        taints = () if hardware is None else (hardware.taint,)
+        if self.taints is not None:
+            taints = tuple(Taint(key=each.key, value=each.value, effect=each.effect) for each in self.taints)
         default = None if hardware is None else hardware.runtime_class
         return NodeTarget(
             pool=name,
             accelerator=hardware,
             node_selector=self.selector(name),
-            taints=self._node_taints(hardware),
+            taints=taints,
             capacity=self.capacity,
             nodes=self.max_nodes,
             # null in YAML and a missing key differ: null disables the default.
             runtime_class=self.runtime_class if "runtime_class" in self.model_fields_set else default,
         )
 
-    def _node_taints(self, hardware: Accelerator | None) -> tuple[Taint, ...]:
-        if self.taints is not None:
-            return tuple(Taint(key=each.key, value=each.value, effect=each.effect) for each in self.taints)
-        return () if hardware is None else (hardware.taint,)
+    def admits_any_pod(self, name: str) -> bool:
+        """True if no taint keeps pods without tolerations away from the nodes of this pool, which is called `name`."""
+        return all(each.effect == "PreferNoSchedule" for each in self.target(name).taints)
 
     @property
     def is_auto_mode(self) -> bool:

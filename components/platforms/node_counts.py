@@ -67,8 +67,7 @@ def shortages(cluster: Cluster, sections: Sections) -> Iterator[Shortage]:
 
 def _plain_pools(sections: Sections) -> dict[str, Pool]:
     """Return the pools for pods without an accelerator: those without one, and without taints that keep pods away."""
-    pools = {name: pool for name, pool in sections.node_pools.items() if pool.accelerator is None}
-    return {name: pool for name, pool in pools.items() if all(each.effect == "PreferNoSchedule" for each in pool.target(name).taints)}
+    return {name: pool for name, pool in sections.node_pools.items() if pool.accelerator is None and pool.admits_any_pod(name)}
 
 
 def _missing_nodes(pools: Mapping[str, Pool], counts: Mapping[str, int], name: str, requests: Amounts) -> int:

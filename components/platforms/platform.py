@@ -50,7 +50,7 @@ class Sections(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSite:
-    """Where stores are created: `namespace` is the live namespace, `scope` its name, `targets` are the pools, `opts` name the cluster."""
+    """The arguments that all stores share: `namespace` is the live namespace, `scope` its name, `targets` are the pools, `opts` name the cluster."""
 
     namespace: pulumi.Output[str]
     scope: str

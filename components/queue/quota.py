@@ -54,7 +54,9 @@ def quota_amounts(quota: PoolQuota, target: NodeTarget) -> Amounts:
     amounts = dict(total)
     if target.accelerator is not None and quota.accelerators is not None:
         accelerators = total[target.accelerator.resource]
-        amounts = {resource: _fraction(amount, quota.accelerators, accelerators, resource) for resource, amount in total.items()}
+        parts = {resource: amount * quota.accelerators // max(1, accelerators) for resource, amount in total.items()}
+        # Bytes are rounded down to 2 MiB, which is readable and splits no huge page.
+        amounts = {resource: part - part % (2 * 2**20) if resource in _IN_BYTES else part for resource, part in parts.items()}
         amounts[target.accelerator.resource] = quota.accelerators
     if quota.cpu is not None:
         amounts["cpu"] = millicores_of(quota.cpu)
@@ -65,21 +67,11 @@ def quota_amounts(quota: PoolQuota, target: NodeTarget) -> Amounts:
     return amounts
 
 
-def _fraction(amount: int, accelerators: int, total: int, resource: str) -> int:
-    """Return the part of `amount` for `accelerators` of `total`. Bytes are rounded down to 2 MiB, which is readable and splits no huge page."""
-    part = amount * accelerators // max(1, total)
-    return part // (2 * 2**20) * (2 * 2**20) if resource in _IN_BYTES else part
-
-
 def covered_resources(spec: QueueSpec, targets: Mapping[str, NodeTarget]) -> list[str]:
     """Return the resources with a quota in any pool of the queue. Kueue never admits a workload that requests another resource."""
-    kinds = sorted({kind for name in spec.pools if (kind := _kind(targets[name])) is not None})
+    kinds = sorted({hardware.resource for name in spec.pools if (hardware := targets[name].accelerator) is not None})
     optional = [
         each for each in (HUGEPAGES, EPHEMERAL_STORAGE, EFA_RESOURCE) if any(pool_amounts(targets[name])[each] for name in spec.pools)
     ]
     pods = ["pods"] if any(quota.pods is not None for quota in spec.pools.values()) else []
     return ["cpu", "memory", *kinds, *optional, *pods]
-
-
-def _kind(target: NodeTarget) -> str | None:
-    return None if target.accelerator is None else target.accelerator.resource

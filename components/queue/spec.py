@@ -34,7 +34,7 @@ class PoolQuota(Spec):
 
 
 class Preemption(Spec):
-    """Whether a waiting workload may evict a running one. Default: it waits."""
+    """The running workloads that a waiting one may evict. Default: none."""
 
     within_cluster_queue: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
     """Evicts workloads of this queue."""
@@ -50,26 +50,18 @@ class QueueSpec(Spec):
     cohort: DnsName | None = None
     """Queues with the same cohort borrow unused quota from each other."""
     queueing_strategy: Literal["BestEffortFIFO", "StrictFIFO"] = "BestEffortFIFO"
-    """Whether a workload that fits may overtake a blocked one (BestEffortFIFO) or not (StrictFIFO)."""
+    """The order of admission: a workload that fits may overtake a blocked one (BestEffortFIFO) or not (StrictFIFO)."""
     preemption: Preemption = Preemption()
     priorities: dict[Name, Priority] = {}
     """Priorities for workloads of this queue. A higher value is admitted first."""
 
     @model_validator(mode="after")
-    def _require_cohort_for_limits(self) -> Self:
+    def _check_cohort(self) -> Self:
         limited = [name for name, quota in self.pools.items() if quota.borrowing_limit is not None or quota.lending_limit is not None]
         if limited and self.cohort is None:
             raise ValueError(f"borrowingLimit and lendingLimit of {', '.join(limited)} require cohort. Set cohort, or remove them.")
-        return self
-
-    @model_validator(mode="after")
-    def _require_cohort_for_reclaim(self) -> Self:
         if self.preemption.reclaim_within_cohort != "Never" and self.cohort is None:
             raise ValueError("preemption.reclaimWithinCohort requires cohort. Set cohort, or remove it.")
-        return self
-
-    @model_validator(mode="after")
-    def _check_lending_limits(self) -> Self:
         for name, quota in self.pools.items():
             if quota.lending_limit is not None and quota.accelerators is not None and quota.lending_limit > quota.accelerators:
                 raise ValueError(

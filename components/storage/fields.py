@@ -9,8 +9,9 @@ import re
 from abc import ABC, abstractmethod
 from ipaddress import ip_address, ip_network
 from typing import Annotated, ClassVar, Self
+from urllib.parse import SplitResult, urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from components.handles import CaBundle, ClusterFacts
 from components.spec import DnsName, Spec, SpecError
@@ -90,9 +91,8 @@ class CaBundleSpec(Spec):
     @model_validator(mode="after")
     def _from_one_object(self) -> Self:
         if (self.secret_name is None) == (self.config_map_name is None):
-            problem = (
-                "neither secretName nor configMapName is set" if self.secret_name is None else "secretName and configMapName are both set"
-            )
+            both = "secretName and configMapName are both set"
+            problem = both if self.secret_name else "neither secretName nor configMapName is set"
             raise ValueError(f"caBundle requires one source of certificates, but {problem}. Set one of them.")
         return self
 
@@ -109,8 +109,35 @@ class CaBundleSpec(Spec):
         return CaBundle(kind="ConfigMap", name=self.config_map_name or "", key=self.key)
 
 
-def require_tls(bundle: CaBundleSpec | None, field: str, address: str | None) -> CaBundleSpec | None:
-    """Return `bundle`. Raises ValueError if the store's URL `address` in `field` does not use TLS."""
-    if bundle is not None and address is not None and address.startswith("http://"):
-        raise ValueError(f"caBundle requires TLS, but {field} is {address}. Use https:// in {field}, or remove caBundle.")
-    return bundle
+class RemoteStoreSpec(Store):
+    """A store on servers that its readers call, over TLS if it has a private CA."""
+
+    address_field: ClassVar[str]
+    """The field with the URL of the servers."""
+
+    @field_validator("ca_bundle", check_fields=False)
+    @classmethod
+    def _require_tls(cls, bundle: CaBundleSpec | None, info: ValidationInfo) -> CaBundleSpec | None:
+        address = info.data.get(cls.address_field)
+        if bundle is not None and address is not None and address.startswith("http://"):
+            field = cls.address_field
+            raise ValueError(f"caBundle requires TLS, but {field} is {address}. Use https:// in {field}, or remove caBundle.")
+        return bundle
+
+
+def parsed_url(url: str, noun: str, expected: str, *, query: bool = True) -> SplitResult:
+    """Return the parts of an http(s) URL, in messages called `noun`. Raises ValueError if it is none, has a password, or has a query without `query`."""
+    problem = f"{url!r} is not {'an' if noun == 'endpoint' else 'a'} {noun}. Expected {expected}"
+    try:
+        parts = urlsplit(url)
+        port_is_valid = parts.port is None or parts.port > 0
+    except ValueError:
+        raise ValueError(f"{problem} with a port from 1 to 65535.") from None
+    if parts.username is not None or parts.password is not None:
+        # The value itself stays out of the message: it holds a password.
+        raise ValueError(f"The {noun} contains a user name or password. Put them into a Secret and set credentials.secretName.")
+    if not query and (parts.query or parts.fragment):
+        raise ValueError(f"The {noun} contains a query or a fragment, which often contain tokens. Remove it, and put tokens into a Secret.")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
+        raise ValueError(f"{problem}.")
+    return parts

@@ -6,16 +6,15 @@ path that leaves its volume.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from components.handles import ClusterFacts
 from components.platforms.aws.store_spec import BucketCreation, KmsKeyArn
 from components.platforms.spec import CloudStore
 from components.spec import Bytes, DnsName, Spec, SpecError
-from components.storage.fields import BucketName, CaBundleSpec, Store, StoreNetworks, require_tls
+from components.storage.fields import BucketName, CaBundleSpec, RemoteStoreSpec, StoreNetworks, parsed_url
 from components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
@@ -31,18 +30,7 @@ def relative_path(path: str) -> str:
 
 
 def _endpoint_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        port_is_valid = parts.port is None or parts.port > 0
-    except ValueError:
-        raise ValueError(
-            f"{url!r} is not an endpoint. Expected http(s)://host or http(s)://host:port with a port from 1 to 65535."
-        ) from None
-    if parts.username is not None or parts.password is not None:
-        # The value itself stays out of the message: it holds a password.
-        raise ValueError("The endpoint contains a user name or password. Put them into a Secret and set credentials.secretName.")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
-        raise ValueError(f"{url!r} is not an endpoint. Expected http(s)://host or http(s)://host:port.")
+    parts = parsed_url(url, "endpoint", "http(s)://host or http(s)://host:port")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ValueError(
             f"{url!r} is not an endpoint: it has a path or a query. Use http(s)://host:port, and put the path into bucket and prefix."
@@ -77,7 +65,7 @@ class S3Credentials(Spec):
     """The name of an existing Secret. Its values are never part of a stack file."""
 
 
-class S3StoreSpec(Store):
+class S3StoreSpec(RemoteStoreSpec):
     """An S3 bucket, at AWS or at another endpoint, for example MinIO."""
 
     kind: Literal["s3"]
@@ -102,25 +90,20 @@ class S3StoreSpec(Store):
     networks: StoreNetworks = ()
     """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
+    address_field: ClassVar[str] = "endpoint"
+
     @property
     def location(self) -> str:
-        """The location, for messages and tables."""
         at = f" at {self.endpoint}" if self.endpoint else ""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
 
     def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
-        """Return an error if the stack creates a bucket and its cluster is not of AWS."""
         if self.create is None or cluster.creates_buckets:
             return None
         return SpecError(
             ("create",),
             f"create requires a cluster of provider eks, not {cluster.provider}: there is no AWS region to create the bucket in. Remove create.",
         )
-
-    @field_validator("ca_bundle")
-    @classmethod
-    def _certificates_need_tls(cls, bundle: CaBundleSpec | None, info: ValidationInfo) -> CaBundleSpec | None:
-        return require_tls(bundle, "endpoint", info.data.get("endpoint"))
 
     @model_validator(mode="after")
     def _only_aws_creates_buckets(self) -> Self:

@@ -64,7 +64,6 @@ class ClaimStoreSpec(Store):
 
     @property
     def location(self) -> str:
-        """The location, for messages and tables."""
         return f"claim {self.claim_name}"
 
 
@@ -84,7 +83,6 @@ class NodeDiskStoreSpec(Store):
 
     @property
     def location(self) -> str:
-        """The location, for messages and tables."""
         return f"{self.path} on nodes of {self.pool}"
 
 
@@ -108,5 +106,4 @@ class NfsStoreSpec(Store):
 
     @property
     def location(self) -> str:
-        """The location, for messages and tables."""
         return f"{self.server}:{self.path}"

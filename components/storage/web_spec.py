@@ -5,30 +5,16 @@ Both are only read. Validation rejects URLs with a password or a query: credenti
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
 from components.spec import DnsName, Spec
-from components.storage.fields import CaBundleSpec, Store, StoreNetworks, require_tls
+from components.storage.fields import CaBundleSpec, RemoteStoreSpec, StoreNetworks, parsed_url
 
 
 def _base_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        port_is_valid = parts.port is None or parts.port > 0
-    except ValueError:
-        raise ValueError(
-            f"{url!r} is not a URL. Expected http(s)://host or http(s)://host:port/path with a port from 1 to 65535."
-        ) from None
-    if parts.username is not None or parts.password is not None:
-        # The value itself stays out of the message: it holds a password.
-        raise ValueError("The URL contains a user name or password. Put them into a Secret and set credentials.secretName.")
-    if parts.query or parts.fragment:
-        raise ValueError("The URL contains a query or a fragment, which often contain tokens. Remove it, and put tokens into a Secret.")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
-        raise ValueError(f"{url!r} is not a URL. Expected http(s)://host or http(s)://host:port/path.")
+    parts = parsed_url(url, "URL", "http(s)://host or http(s)://host:port/path", query=False)
     if any(part in (".", "..") for part in parts.path.split("/")) or "//" in parts.path:
         raise ValueError(f"{url!r} is not a normalized URL. Remove '.', '..' and double slashes from its path.")
     return url.rstrip("/")
@@ -56,7 +42,7 @@ class HubCredentials(Spec):
     """The name of an existing Secret. Its value is never part of a stack file."""
 
 
-class HttpStoreSpec(Store):
+class HttpStoreSpec(RemoteStoreSpec):
     """Files on an HTTP(S) server, read only by preheats."""
 
     kind: Literal["http"]
@@ -69,18 +55,14 @@ class HttpStoreSpec(Store):
     networks: StoreNetworks = ()
     """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
-    @field_validator("ca_bundle")
-    @classmethod
-    def _certificates_need_tls(cls, bundle: CaBundleSpec | None, info: ValidationInfo) -> CaBundleSpec | None:
-        return require_tls(bundle, "url", info.data.get("url"))
+    address_field: ClassVar[str] = "url"
 
     @property
     def location(self) -> str:
-        """The location, for messages and tables."""
         return self.url
 
 
-class HubStoreSpec(Store):
+class HubStoreSpec(RemoteStoreSpec):
     """Repositories of a Hugging Face hub, each at a pinned commit, read only by preheats."""
 
     kind: Literal["huggingface"]
@@ -93,12 +75,8 @@ class HubStoreSpec(Store):
     networks: StoreNetworks = ()
     """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
-    @field_validator("ca_bundle")
-    @classmethod
-    def _certificates_need_tls(cls, bundle: CaBundleSpec | None, info: ValidationInfo) -> CaBundleSpec | None:
-        return require_tls(bundle, "endpoint", info.data.get("endpoint"))
+    address_field: ClassVar[str] = "endpoint"
 
     @property
     def location(self) -> str:
-        """The location, for messages and tables."""
         return self.endpoint

@@ -52,9 +52,9 @@ class EksCluster(Cluster):
     account: Annotated[str, StringConstraints(pattern=r"^[0-9]{12}$")] | None = None
     """The AWS account of this stack. Credentials of another account are rejected. Default: any account."""
     identity: Literal["podIdentity", "irsa"] = "podIdentity"
-    """How pods get AWS roles: EKS Pod Identity (an existing cluster needs its agent), or IRSA with the cluster's OIDC provider."""
+    """The way in which pods get AWS roles: EKS Pod Identity (an existing cluster needs its agent), or IRSA with the cluster's OIDC provider."""
     cni_uses_node_role: bool = True
-    """Whether the VPC CNI of an existing cluster uses the permissions of the nodes; false if it has its own role."""
+    """True if the VPC CNI of an existing cluster uses the permissions of the nodes; false if it has its own role."""
     tags: dict[Annotated[str, StringConstraints(min_length=1, max_length=128)], Annotated[str, StringConstraints(max_length=256)]] = {}
     """Tags of every AWS resource of this stack."""
 

@@ -85,7 +85,7 @@ class BalancerSpec(Spec):
     certificate_arn: CertificateArn
     """The ACM certificate that it uses. It cannot read a Kubernetes Secret."""
     scheme: Literal["internal", "internet-facing"] = "internal"
-    """Whether it has addresses only in the VPC (internal) or on the internet (internet-facing)."""
+    """The reach of its addresses: only the VPC (internal) or the internet (internet-facing)."""
     inbound_cidrs: Annotated[list[Network], Field(min_length=1, max_length=50)] | None = None
     """The networks that may connect. Required for scheme internet-facing; use 0.0.0.0/0 to allow all."""
 

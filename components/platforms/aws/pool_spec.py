@@ -13,7 +13,7 @@ from components.nodes.machines import Machine
 from components.nodes.pool import MachineName, NodeLocation, Zone
 from components.platforms.aws import pool_rules as rules
 from components.platforms.aws.auto_mode import AutoModeChoice
-from components.platforms.aws.pool_parts import CapacityReservation, NodeUpdate, PoolSize, RootVolume
+from components.platforms.aws.pool_rules import CapacityReservation, NodeUpdate, PoolSize, RootVolume
 from components.spec import Bytes, FieldError, Labels, SpecError
 from kube.quantity import bytes_of
 
@@ -33,7 +33,7 @@ class EksPool(AutoModeChoice):
     instance_types: Annotated[list[MachineName], Field(min_length=1, max_length=20)] | None = None
     """EC2 instance types of the pool, with the same number of accelerators. Default: the accelerator's usual type."""
     capacity_types: Annotated[list[Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]], Field(min_length=1, max_length=2)] = ["ON_DEMAND"]
-    """How instances are bought, in order of preference: an autoscaler grows the first group that has capacity. With two values, the pool has
+    """The ways to buy instances, in order of preference: an autoscaler grows the first group that has capacity. With two values, the pool has
     two node groups, and the last one keeps `size.min`."""
     capacity_reservation: CapacityReservation | None = None
     """The only instances that nodes use: a capacity block with capacityTypes: [CAPACITY_BLOCK], an on-demand capacity reservation with

@@ -78,7 +78,6 @@ class EfsStoreSpec(Store):
     creates_claim: ClassVar[bool] = True
 
     def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
-        """Return an error for a cluster outside AWS."""
         if cluster.cloud == "AWS":
             return None
         return SpecError(
@@ -88,7 +87,6 @@ class EfsStoreSpec(Store):
 
     @property
     def location(self) -> str:
-        """The location, for messages and tables."""
         return f"{self.file_system_id or 'a file system of this stack'}:{self.path}"
 
     @model_validator(mode="after")
