@@ -17,7 +17,7 @@ from components.naming import bounded
 from components.nodes.image_pull import ImagePull
 from components.preheat.preheat_job import PreheatJob
 from components.preheat.spec import artifact_job
-from components.queue.names import queue_labels
+from components.queue.spec import queue_labels
 from components.serving.demand import accelerators_of_others
 from components.serving.engine import Site
 from components.serving.first_request import Part, first_request

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pulumi
-from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.naming import bounded, labels, selector
@@ -39,20 +38,19 @@ class MetricsAccess(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:monitoring:MetricsAccess", name, {"spec": spec.intent()}, opts)
-        reader = networking.NetworkPolicyPeerArgsDict(
-            namespace_selector=meta.LabelSelectorArgsDict(match_labels={"kubernetes.io/metadata.name": spec.prometheus.namespace}),
-            pod_selector=meta.LabelSelectorArgsDict(match_labels=spec.prometheus.pod_labels),
-        )
+        reader: networking.NetworkPolicyPeerArgsDict = {
+            "namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": spec.prometheus.namespace}},
+            "pod_selector": {"match_labels": spec.prometheus.pod_labels},
+        }
         opened = [(endpoint.model, selector(_MODEL, endpoint.model), endpoint.metrics_port) for endpoint in endpoints]
         if any(endpoint.counted for endpoint in endpoints):
             opened.append((_GATEWAY, dict(gateway), gateway_port))
         for instance, pods, port in opened:
             policy_name = bounded(instance, "metrics")
-            edge = networking.NetworkPolicyIngressRuleArgsDict(from_=[reader], ports=tcp(port))
             networking.NetworkPolicy(
                 policy_name,
-                metadata=meta.ObjectMetaArgsDict(name=policy_name, namespace=namespace, labels=labels("monitoring", instance)),
-                spec=policy(pods, ingress=[edge]),
+                metadata={"name": policy_name, "namespace": namespace, "labels": labels("monitoring", instance)},
+                spec=policy(pods, ingress=[{"from_": [reader], "ports": tcp(port)}]),
                 opts=pulumi.ResourceOptions(parent=self),
             )
         self.register_outputs({})

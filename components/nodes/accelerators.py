@@ -100,11 +100,9 @@ class Accelerator:
         return "bf16" in self.precisions
 
     def sliced(self, profile: str) -> Accelerator:
-        """Return one slice of `profile`."""
         return replace(self, resource=f"{MIG_PREFIX}{profile}", memory_bytes=_gigabytes(profile) * 2**30)
 
     def slices(self, profile: str) -> int:
-        """Return the number of slices of `profile` on one accelerator."""
         whole = max(_gigabytes(each) for each in self.mig)
         memory = max(1, round(_gigabytes(profile) * _MEMORY_SLICES / whole))
         return min(_COMPUTE_SLICES // int(profile[0]), _MEMORY_SLICES // memory)

@@ -54,7 +54,7 @@ class Machine:
     def efa_cards(self) -> range:
         """The indexes of the network cards that take an EFA interface: the last ones, where the first takes none.
 
-        p6-b300.48xlarge has 17 cards and takes 16 EFA interfaces (aws/karpenter-provider-aws zz_generated.vpclimits.go of 2026-08-06).
+        p6-b300.48xlarge has 17 of them and takes 16 EFA interfaces (aws/karpenter-provider-aws zz_generated.vpclimits.go of 2026-08-06).
         """
         return range(self.network_cards - self.efa, self.network_cards)
 

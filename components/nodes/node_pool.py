@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 
 from components.nodes.device_plugin import DevicePlugin
-from components.nodes.fake_nodes import fake_nodes, fake_runtime_classes, runtime_classes_of
+from components.nodes.fake_nodes import fake_nodes, runtime_classes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,17 +39,10 @@ class RuntimeClasses(pulumi.ComponentResource):
 
     def __init__(self, name: str, classes: tuple[str, ...], *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:nodes:RuntimeClasses", name, {"spec": {"classes": list(classes)}}, opts)
-        from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
         from pulumi_kubernetes.node.v1 import RuntimeClass
 
-        for each in fake_runtime_classes(classes):
-            class_name = each["metadata"]["name"]
-            RuntimeClass(
-                f"{name}-{class_name}",
-                handler=each["handler"],
-                metadata=ObjectMetaArgsDict(name=class_name),
-                opts=pulumi.ResourceOptions(parent=self),
-            )
+        for each in classes:
+            RuntimeClass(f"{name}-{each}", handler=each, metadata={"name": each}, opts=pulumi.ResourceOptions(parent=self))
         self.register_outputs({})
 
 

@@ -225,7 +225,6 @@ class Pool(Spec, ABC):
 
     @property
     def device_plugins(self) -> tuple[str, ...]:
-        """The device plugins that the nodes need from this stack."""
         return ()
 
     @property

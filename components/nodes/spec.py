@@ -75,7 +75,6 @@ class FixedPool(Pool):
 
     @property
     def hardware(self) -> Accelerator | None:
-        """The accelerator, or the slice that Kubernetes offers of it."""
         whole = super().hardware
         return whole if whole is None or self.mig is None else whole.sliced(self.mig)
 
@@ -85,7 +84,6 @@ class FixedPool(Pool):
 
     @property
     def capacity(self) -> Capacity:
-        """The resources that the user wrote, or those that the machine leaves for pods."""
         node = self.node_type
         return self._divided(node.allocatable if isinstance(node, MachineShape) else machines.allocatable(machines.machine(node)))
 
@@ -121,7 +119,6 @@ class ExistingPool(FixedPool):
         return self
 
     def selector(self, name: str) -> dict[str, str]:
-        """Return the labels that the user wrote, else the pool's own."""
         return dict(self.node_selector) if self.node_selector is not None else super().selector(name)
 
 

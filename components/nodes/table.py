@@ -44,7 +44,6 @@ the next two and 0.25% of the rest. EKS reserves these amounts (awslabs/amazon-e
 
 
 def markdown() -> str:
-    """Return the page."""
     rows = accelerators.accelerators().values()
     parts = (
         _INTRO,
@@ -99,8 +98,8 @@ def _scheduling(rows: Iterable[Accelerator]) -> str:
 
 
 def _engines(rows: Iterable[Accelerator]) -> str:
-    support = ((row.name, engine, _default_image(found)) for row in rows for engine, found in row.engines.items())
-    return _table(("names", "engine", "default image"), _grouped(support))
+    lines = ((row.name, engine, _default_image(support)) for row in rows for engine, support in row.engines.items())
+    return _table(("names", "engine", "default image"), _grouped(lines))
 
 
 def _default_image(support: EngineSupport) -> str:
@@ -136,10 +135,10 @@ def _allocatable(row: Machine) -> str:
 
 
 def _sources(rows: Iterable[Accelerator]) -> str:
-    found: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for row in (*rows, *machines.machines().values()):
-        found.setdefault((row.source, row.read), []).append(f"`{row.name}`")
-    return "\n".join(f"- {', '.join(names)}: {source} (read {read})" for (source, read), names in found.items())
+        groups.setdefault((row.source, row.read), []).append(f"`{row.name}`")
+    return "\n".join(f"- {', '.join(names)}: {source} (read {read})" for (source, read), names in groups.items())
 
 
 def _grouped(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -84,7 +84,6 @@ class Platform:
         return ()
 
     def store(self, name: str, spec: Store, site: StoreSite) -> ModelStore:
-        """Create the store `name`."""
         from components.storage.model_store import model_store
 
         return model_store(name, spec, namespace=site.namespace, scope=site.scope, targets=site.targets, opts=site.opts)
@@ -120,7 +119,6 @@ class Cluster(Spec, ABC):
 
     @property
     def location(self) -> NodeLocation:
-        """The region and the known zones of the nodes."""
         return NodeLocation()
 
     @property

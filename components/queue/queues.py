@@ -1,6 +1,6 @@
 """The Kueue objects of a stack: a flavor per pool, and a ClusterQueue, a LocalQueue and priorities per queue.
 
-It does not install Kueue. Workloads have the labels of `components.queue.names`.
+It does not install Kueue. Workloads have the labels of `components.queue.spec`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from pulumi_kubernetes.meta import v1 as meta
 from components.fields import present
 from components.handles import NodeTarget
 from components.naming import labels
-from components.queue.names import cluster_scoped_name, priority_class
 from components.queue.quota import Amounts, covered_resources, quantity_of, quota_amounts
-from components.queue.spec import PoolQuota, QueueSpec
+from components.queue.spec import PoolQuota, QueueSpec, cluster_scoped_name, priority_class
 from kube.names import KUEUE_API
 
 COMPONENT = "queue"

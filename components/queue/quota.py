@@ -18,7 +18,6 @@ Amounts = dict[str, int]
 
 
 def amount_of(resource: str, quantity: str) -> int:
-    """Return a Kubernetes quantity in the unit of `Amounts`."""
     if resource == "cpu":
         return millicores_of(quantity)
     return bytes_of(quantity) if resource in _IN_BYTES else int(quantity)

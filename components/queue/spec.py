@@ -1,4 +1,4 @@
-"""The settings of a Kueue queue: its pools, their quotas, and priorities. The names are Kueue's.
+"""The settings of a Kueue queue: its pools, their quotas, and priorities, and the names and labels of its objects. The terms are Kueue's.
 
 Validation of the stack checks that quotas fit the pools and models fit the quotas.
 """
@@ -9,7 +9,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from components.naming import bounded
 from components.spec import Bytes, Cpu, DnsName, Name, Spec
+from kube.names import PRIORITY_LABEL, QUEUE_LABEL
 
 # Limits of Kueue (v1beta2): flavors of a resource group, and an int32.
 MAX_POOLS = 64
@@ -68,3 +70,21 @@ class QueueSpec(Spec):
                     f"pools.{name}.lendingLimit ({quota.lending_limit}) is more than accelerators ({quota.accelerators}). Lower it."
                 )
         return self
+
+
+def cluster_scoped_name(namespace: str, name: str) -> str:
+    """Return the name of a cluster-scoped object of `namespace`, so that stacks in one cluster do not collide."""
+    return f"{namespace}-{name}"
+
+
+def priority_class(namespace: str, queue: str, priority: str) -> str:
+    """Return the name of the WorkloadPriorityClass of `priority` of `queue`, at most 63 characters because it is a label value."""
+    return bounded(cluster_scoped_name(namespace, queue), priority)
+
+
+def queue_labels(namespace: str, queue: str | None, priority: str | None) -> dict[str, str]:
+    """Return the labels of a workload that Kueue admits from `queue`; none without a queue."""
+    if queue is None:
+        return {}
+    priority_label = {} if priority is None else {PRIORITY_LABEL: priority_class(namespace, queue, priority)}
+    return {QUEUE_LABEL: queue, **priority_label}

@@ -98,12 +98,10 @@ class CaBundleSpec(Spec):
 
     @property
     def location(self) -> str:
-        """The location of the certificates, for messages."""
         return f"{self.bundle.kind} {self.bundle.name}, key {self.key}"
 
     @property
     def bundle(self) -> CaBundle:
-        """The handle that pods mount."""
         if self.secret_name is not None:
             return CaBundle(kind="Secret", name=self.secret_name, key=self.key)
         return CaBundle(kind="ConfigMap", name=self.config_map_name or "", key=self.key)

@@ -42,7 +42,6 @@ class SharedStore:
 
 
 def remote_store(spec: S3StoreSpec | HttpStoreSpec | HubStoreSpec) -> RemoteStore:
-    """Return the handle of an existing bucket, a server or a hub."""
     secret = None if spec.credentials is None else spec.credentials.secret_name
     ca = None if spec.ca_bundle is None else spec.ca_bundle.bundle
     match spec:

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from components.queue.names import cluster_scoped_name
 from components.queue.quota import amount_of, covered_resources, pool_amounts, quantity_of, quota_amounts
+from components.queue.spec import cluster_scoped_name
 from components.serving.demand import SIDECAR, demand_of
 from components.spec import SpecError
 from stackfile import errors as errors_of

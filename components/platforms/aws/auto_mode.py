@@ -51,7 +51,6 @@ class AutoModeChoice(Pool):
 
     @property
     def max_pods(self) -> int:
-        """The maximum number of pods on a node."""
         most = super().max_pods
         return min(most, MOST_PODS) if self.is_auto_mode else most
 

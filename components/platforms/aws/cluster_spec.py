@@ -99,7 +99,6 @@ class EksCluster(Cluster):
 
     @property
     def has_auto_mode(self) -> bool:
-        """True if EKS Auto Mode is enabled, defaults applied."""
         return self.is_created if self.auto_mode is None else self.auto_mode
 
     @property
@@ -109,7 +108,6 @@ class EksCluster(Cluster):
 
     @property
     def autoscaler_choice(self) -> Controller:
-        """The autoscaler of node groups, defaults applied."""
         return self.autoscaler or ("install" if self.is_created else "none")
 
     @property
@@ -143,7 +141,6 @@ class EksCluster(Cluster):
         return self.autoscaler_choice == "install" and any(self.autoscaler or pool.size.max > pool.size.min for pool in groups)
 
     def adds_nodes(self, pool: Pool) -> bool:
-        """True in EKS Auto Mode, and for node groups with an autoscaler."""
         return (isinstance(pool, EksPool) and pool.is_auto_mode) or (pool.creates_nodes and self.autoscaler_choice != "none")
 
     def notes(self, sections: Sections) -> Iterator[str]:

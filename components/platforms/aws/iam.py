@@ -25,7 +25,6 @@ ROLE_NAME = 64
 
 
 def document(*statements: Statement) -> Document:
-    """Return a policy document with `statements`."""
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
@@ -148,7 +147,6 @@ def pod_role(
 
 
 def _trust(home: EksClusterHandle, method: Literal["podIdentity", "irsa"], namespace: str, account: str) -> pulumi.Output[Document]:
-    """Return the trust policy for pods of one service account."""
     if method == "podIdentity":
         cluster = pulumi.Output.from_input(home.name)
         return cluster.apply(lambda name: pod_identity_trust(cluster=name, namespace=namespace, account=account))

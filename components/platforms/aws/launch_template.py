@@ -113,7 +113,7 @@ def _placement(name: str, spec: EksPool, opts: pulumi.ResourceOptions) -> dict[s
 def network_interfaces(spec: EksPool, groups: list[pulumi.Input[str]]) -> list[ec2.LaunchTemplateNetworkInterfaceArgsDict]:
     """Return the primary interface, which carries IP, and one EFA-only interface on each network card that takes one.
 
-    On card 0 the EFA-only interface is the second device, on every other card the first; it takes no address of the subnet
+    On network card 0 the EFA-only interface is the second device, elsewhere the first; it takes no address of the subnet
     (EC2 user guide, "Maximize network bandwidth on instances with multiple network cards", read 2026-11).
     """
     devices = [(0, 0, None), *((card, 1 if card == 0 else 0, "efa-only") for card in spec.efa_cards)]
@@ -181,7 +181,6 @@ def al2023(
 
 
 def bottlerocket(*, local_cache: bool, hugepages_bytes: int) -> str | None:
-    """Return settings for Bottlerocket; None if none are needed."""
     lines = []
     if hugepages_bytes:
         lines += ["[settings.kernel.sysctl]", f'"vm.nr_hugepages" = "{hugepages_bytes // _HUGEPAGE}"', ""]

@@ -1,9 +1,8 @@
 """Imports only the resources of `pulumi_aws` that a stack uses, not the two hundred others of the same service.
 
 `import pulumi_aws.ec2` runs 179 modules for the ten classes that a stack declares: 0.4 s of every plan (7.51.1, 2 cores,
-2026-11). Here each service package is found as before and filled as its names are asked for. What a name's file is follows from
-the generator's own naming; a name that does not follow it loads the whole package, as an ordinary import does. It changes no
-class and no behaviour, and touches no package that is loaded already.
+2026-11). Here each name of a service package is imported on first use, from the file that the generator's naming gives. Any other name
+loads the whole package, as an ordinary import does. No class changes, and packages that are already loaded are left alone.
 """
 
 from __future__ import annotations

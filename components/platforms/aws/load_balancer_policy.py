@@ -67,5 +67,4 @@ def controller_policy(region: str, cluster: str, vpc_name: str | None) -> Docume
 
 
 def vpc_policy(vpc_arn: pulumi.Input[str]) -> iam.PolicyDocumentArgsDict:
-    """Return the permission to create security groups in one VPC."""
     return partial_document(*({"Effect": "Allow", "Action": action, "Resource": vpc_arn} for action in _IN_VPC))

@@ -122,10 +122,8 @@ class AutoModeSettings(pulumi.ComponentResource):
 
 
 def _directories(pool: str, sections: Sections) -> list[str]:
-    """Return the directories that stores keep on the nodes of `pool`."""
     return [store.path for store in sections.storage.values() if isinstance(store, NodeDiskStoreSpec) and store.pool == pool]
 
 
 def _images(pool: str, sections: Sections) -> int:
-    """Return the number of different engine images on `pool`."""
     return max(1, len({(model.engine, model.image) for model in sections.models.values() if model.pool == pool}))

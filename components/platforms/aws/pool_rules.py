@@ -69,7 +69,6 @@ class PoolSize(Spec):
 
     @property
     def initial(self) -> int:
-        """The number of nodes when the pool is created, defaults applied."""
         return self.min if self.desired is None else self.desired
 
     def starting_with(self, nodes: int, *, keeps: bool) -> str:
@@ -77,7 +76,6 @@ class PoolSize(Spec):
         return f"size: {{{'min' if keeps else 'desired'}: {nodes}, max: {max(nodes, self.max)}}}"
 
     def growing_to(self, nodes: int) -> str:
-        """Return the line of a stack file for a maximum of `nodes`."""
         fields = {"min": self.min, "desired": self.desired, "max": nodes}
         return f"size: {{{', '.join(f'{key}: {value}' for key, value in fields.items() if value)}}}"
 
@@ -111,7 +109,6 @@ class NodeUpdate(Spec):
 
 
 def errors(pool: EksPool) -> Iterator[str]:
-    """Return everything that is wrong with `pool` by itself."""
     yield from _machine_errors(pool)
     yield from _purchase_errors(pool)
     yield from _image_errors(pool)

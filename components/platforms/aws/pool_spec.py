@@ -97,7 +97,6 @@ class EksPool(AutoModeChoice):
 
     @property
     def is_block(self) -> bool:
-        """True if the instances are a capacity block."""
         return "CAPACITY_BLOCK" in self.capacity_types
 
     @property
@@ -216,7 +215,6 @@ class EksPool(AutoModeChoice):
 
     @property
     def update_strategy(self) -> str:
-        """The strategy of node updates, defaults applied."""
         return self.update.strategy or ("DEFAULT" if self.capacity_reservation is None else "MINIMAL")
 
 

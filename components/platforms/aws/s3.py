@@ -51,7 +51,6 @@ class AwsS3Store:
                 self._key_arn = pulumi.Output.from_input(look_up_kms_key(spec.kms_key_arn, key=f"storage.{name}.kmsKeyArn", options=lookup))
 
     def source(self, account: str, path: str) -> ObjectStore:
-        """Return the store for the service account `account`, with a role that reads the directory `path`."""
         if not self._has_roles:
             return self._objects
         prefix = "/".join(part for part in (self._spec.prefix, path) if part)

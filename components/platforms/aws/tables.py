@@ -34,7 +34,6 @@ _ENUMERATIONS = {
 
 
 def enumerations() -> str:
-    """Return the text of `aws_api.json`."""
     botocore = import_module("botocore")
     session = import_module("botocore.session").get_session()
     services = {name: session.get_service_model(name) for name in ("eks", "ec2", "efs")}
@@ -48,7 +47,6 @@ def enumerations() -> str:
 
 
 def offerings() -> str:
-    """Return the text of `offerings.json`."""
     moto = import_module("moto")
     folder = Path(str(moto.__file__)).with_name("ec2") / "resources" / "instance_type_offerings" / "availability-zone"
     offers = {

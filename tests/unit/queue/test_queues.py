@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.queue.names import priority_class, queue_labels
 from components.queue.queues import Queues
 from components.queue.quota import quantity_of, quota_amounts
-from components.queue.spec import PoolQuota, QueueSpec
+from components.queue.spec import PoolQuota, QueueSpec, priority_class, queue_labels
 from components.serving.affinity import AffinitySpec
 from kube.names import PRIORITY_LABEL, QUEUE_LABEL
 from tests.recorder import declare
