@@ -9,8 +9,6 @@ from components.serving.scaling import POLLING_SECONDS
 from components.serving.workload import budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from components.nodes.pool import Pool
     from components.serving.served_model import ServedModel
 
@@ -32,16 +30,15 @@ class Part:
 
 def first_request(name: str, spec: ServedModel, pool: Pool, *, adds_nodes: bool) -> tuple[Part, ...]:
     """Return the parts of the wait for the first answer of `spec` on `pool`, called `name`; `adds_nodes` says that nodes come and go."""
-    return tuple(part for part in _parts(name, spec, pool, adds_nodes=adds_nodes) if part.seconds)
-
-
-def _parts(name: str, spec: ServedModel, pool: Pool, *, adds_nodes: bool) -> Iterator[Part]:
     times = budget(spec, pool.target(name))
-    yield Part("signal", _SCRAPE_SECONDS + POLLING_SECONDS, f"a scrape every {_SCRAPE_SECONDS} s, KEDA polls every {POLLING_SECONDS} s")
-    if adds_nodes:
-        yield Part("node start", _NODE_SECONDS, "an assumption, if the autoscaler has removed the node")
-    if adds_nodes or not pool.pre_pull_images:
-        yield Part("image pull", _IMAGE_SECONDS, "14 GB at 100 MB/s, and unpacking, if the node does not have the image")
+    pulls = adds_nodes or not pool.pre_pull_images
     size = spec.stored_files.size if spec.stored_files and spec.stored_files.size else "as much as the accelerators hold"
-    yield Part("loading", times.reading, f"{size} at loadMibPerSecond {spec.load_mib_per_second}")
-    yield Part("warm-up", times.warmup, "warmupSeconds" if spec.warmup_seconds is not None else "the default of warmupSeconds")
+    warmup = "warmupSeconds" if spec.warmup_seconds is not None else "the default of warmupSeconds"
+    parts = (
+        Part("signal", _SCRAPE_SECONDS + POLLING_SECONDS, f"a scrape every {_SCRAPE_SECONDS} s, KEDA polls every {POLLING_SECONDS} s"),
+        Part("node start", _NODE_SECONDS if adds_nodes else 0, "an assumption, if the autoscaler has removed the node"),
+        Part("image pull", _IMAGE_SECONDS if pulls else 0, "14 GB at 100 MB/s, and unpacking, if the node does not have the image"),
+        Part("loading", times.reading, f"{size} at loadMibPerSecond {spec.load_mib_per_second}"),
+        Part("warm-up", times.warmup, warmup),
+    )
+    return tuple(part for part in parts if part.seconds)

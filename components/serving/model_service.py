@@ -23,10 +23,11 @@ from components.network import policy as network_policy
 from components.serving import groups, workload
 from components.serving.engine import Site
 from components.serving.hardware import missing_libraries
-from components.serving.scaling import ignored_fields, scaler
+from components.serving.scaling import scaler
 from components.serving.served_model import ServedModel
 from components.serving.volumes import FILES_VOLUME, artifact_gates, artifact_mounts, config_map_volume, key_of, weights_gate
 from components.serving.workload import object_meta
+from kube.field_owners import SCALED
 from kube.names import SERVER_KEY
 
 MODEL_SERVICE = "inferplan:serving:ModelService"
@@ -67,7 +68,8 @@ class ModelService(pulumi.ComponentResource):
         server = _with_verified_files(_restarted_with_its_key(server, site), spec, site)
         template = partial(workload.server_pod, name, spec, target=site.target, times=times, service_account=account.metadata.name)
         target = groups.scale_target(name, spec)
-        opened = gated(self, prepare(site, child), times.rollout, ignored_fields(spec, target["kind"]))
+        # The number of replicas of a scaled workload belongs to its scaler.
+        opened = gated(self, prepare(site, child), times.rollout, SCALED[target["kind"]] if spec.scaling else ())
         leader = groups.leader_of(server)
         if spec.pods == 1:
             # Kueue's webhook writes the queue into the pods as well; because it is also declared here, no later update removes it.

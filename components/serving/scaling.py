@@ -13,8 +13,6 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.autoscaling import v2 as autoscaling
 
-from kube.field_owners import SCALED
-
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta import v1 as meta
 
@@ -55,11 +53,6 @@ _QUERIES: Mapping[Signal, _Query] = {
 _WAKING = _Query(f"clamp_max(sum(increase({GATEWAY_REQUESTS}{{{_MODEL}}}[2m])) + sum({GATEWAY_IN_FLIGHT}{{{_MODEL}}}), 1)")
 
 
-def ignored_fields(spec: ServedModel, kind: str) -> list[str]:
-    """Return the fields of the workload of `kind` that belong to the model's scaler; updates leave them as they are."""
-    return list(SCALED[kind]) if spec.scaling else []
-
-
 def counted(endpoint: Endpoint, spec: ServedModel, start_seconds: int) -> Endpoint:
     """Return `endpoint` with what the gateway must do for the scaler: count requests, and say how long a start takes."""
     if spec.scaling is None:
@@ -91,6 +84,9 @@ def scaler(
             name, metadata=metadata, spec=cast("autoscaling.HorizontalPodAutoscalerSpecArgsDict", written), opts=opts
         )
         return
+    triggers: list[tuple[str, _Query, float]] = [(signal, _QUERIES[signal], value) for signal, value in spec.scaling_signals.items()]
+    if spec.min_replicas == 0:
+        triggers.append(("gateway_requests", _WAKING, 1))
     cooldown = cooldown_seconds(scaling, times)
     pods = f"{name}-[a-z0-9]+-[a-z0-9]{{5}}" if spec.pods == 1 else f"{name}-group-[0-9]+"
     labels = {_PODS: f'pod=~"{pods}"', _MODEL: f'model="{name}"'}
@@ -108,7 +104,7 @@ def scaler(
             "cooldownPeriod": cooldown,
             "initialCooldownPeriod": cooldown,
             "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior}},
-            "triggers": [_trigger(signal, query, threshold, spec, site, labels) for signal, query, threshold in _triggers(spec)],
+            "triggers": [_trigger(signal, query, threshold, spec, site, labels) for signal, query, threshold in triggers],
         },
         opts=opts,
     )
@@ -117,11 +113,6 @@ def scaler(
 def cooldown_seconds(scaling: ScalingSpec, times: Timing) -> int:
     """Return the seconds of low load before a replica stops: a replica that loads for long is expensive to start again."""
     return max(_SHORTEST_COOLDOWN_SECONDS, times.loading) if scaling.cooldown_seconds is None else scaling.cooldown_seconds
-
-
-def _triggers(spec: ServedModel) -> list[tuple[str, _Query, float]]:
-    triggers: list[tuple[str, _Query, float]] = [(signal, _QUERIES[signal], value) for signal, value in spec.scaling_signals.items()]
-    return [*triggers, ("gateway_requests", _WAKING, 1)] if spec.min_replicas == 0 else triggers
 
 
 def _trigger(signal: str, query: _Query, threshold: float, spec: ServedModel, site: Site, labels: Mapping[str, str]) -> dict[str, Any]:

@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from components.serving.hardware import on_gaudi
 from components.serving.triton import builds
-from components.serving.triton.models import ExecutedModel, FileModel
+from components.serving.triton.models import ExecutedModel, FileModel, RepositoryModel
+from components.serving.triton.text_models import VllmModel
 from components.spec import SpecError
 from images.catalogue import backends_of
 
 if TYPE_CHECKING:
     from components.handles import NodeTarget
-    from components.serving.triton.spec import TritonSpec
 
 
-def pool_errors(spec: TritonSpec, target: NodeTarget) -> Iterator[SpecError]:
-    """Check the models of `spec` against the accelerators and the image of the pool behind `target`."""
+def pool_errors(
+    models: Mapping[str, RepositoryModel],
+    libraries: Collection[str],
+    target: NodeTarget,
+    *,
+    image: str | None,
+    build: builds.Build,
+    accelerators: int,
+) -> Iterator[SpecError]:
+    """Check `models` against the accelerators of the pool `target` and the image: the user's `image`, else the table's in `build`.
+
+    `libraries` are those of shipped generators, `accelerators` are those of a pod.
+    """
     if target.accelerator is None:
         return
     gaudi = on_gaudi(target)
-    for name in spec.vllm_models if gaudi else ():
+    vllm = [name for name, model in models.items() if isinstance(model, VllmModel)]
+    executed = {name: model for name, model in models.items() if isinstance(model, ExecutedModel)}
+    for name in vllm if gaudi else ():
         yield SpecError(
             ("repository", name, "kind"),
             f"Triton's vllm backend has no build for {target.accelerator.name}: its last one was made of a fork of vLLM that ended in 2025-10; "
             "use engine: vllm, or kind: textGeneration",
         )
-    image = spec.image or builds.in_build(target.accelerator.engine("triton").image or "", spec.build)
-    yield from _backend_errors(spec.executed, image, gaudi=gaudi)
-    if spec.image is not None and (problem := _problem_of_image(spec.image, spec)) is not None:
-        yield SpecError(("image",), problem)
-    instances = {name: model.instances or spec.accelerators_per_pod for name, model in spec.on_accelerators.items()}
-    yield from _instance_errors(instances, spec.accelerators_per_pod, target, gaudi=gaudi)
-
-
-def _problem_of_image(image: str, spec: TritonSpec) -> str | None:
-    if spec.vllm_models or "vllm" in spec.libraries:
-        return builds.fault_of(image, "vllm")
-    return builds.lacks_torch(image) if spec.libraries else None
+    yield from _backend_errors(executed, image or builds.in_build(target.accelerator.engine("triton").image or "", build), gaudi=gaudi)
+    if image is not None:
+        needs_vllm = bool(vllm) or "vllm" in libraries
+        lacks_torch = builds.lacks_torch(image) if libraries else None
+        if (problem := builds.fault_of(image, "vllm") if needs_vllm else lacks_torch) is not None:
+            yield SpecError(("image",), problem)
+    instances = {name: model.instances or accelerators for name, model in executed.items() if model.on_accelerators}
+    yield from _instance_errors(instances, accelerators, target, gaudi=gaudi)
 
 
 def _instance_errors(instances: Mapping[str, int], accelerators: int, target: NodeTarget, *, gaudi: bool) -> Iterator[SpecError]:

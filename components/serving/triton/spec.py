@@ -12,6 +12,7 @@ from components.serving.scaling_spec import IN_FLIGHT, ScalingSignals
 from components.serving.triton import builds, ensemble
 from components.serving.triton.ensemble import EnsembleModel
 from components.serving.triton.models import CustomModel, ExecutedModel, FileModel, PythonModel
+from components.serving.triton.pool_errors import pool_errors
 from components.serving.triton.served import TritonServed
 from components.serving.triton.tensors import ModelName, model_tensors, text_problem, text_tensors
 from components.serving.triton.text_models import TextGenerationModel, VllmModel
@@ -239,6 +240,4 @@ class TritonSpec(TritonServed):
         yield from repository_problems(directory, self.existing.models, backends_of(self.image or table or ""))
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
-        from components.serving.triton.pool_errors import pool_errors
-
-        yield from pool_errors(self, target)
+        return pool_errors(self.models, self.libraries, target, image=self.image, build=self.build, accelerators=self.accelerators_per_pod)
