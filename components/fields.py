@@ -4,8 +4,6 @@ Components use the dictionaries instead of the SDK's classes (`core.PodSpecArgs`
 10% slower (`python -m benchmarks.registration`, 60 models, 2026-11). The classes ignore None; dictionaries do not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 

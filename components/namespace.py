@@ -3,8 +3,6 @@
 Each component allows the traffic that it needs.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

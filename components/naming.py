@@ -3,8 +3,6 @@
 Validation of a stack checks that names do not collide.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 from kube.names import COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY_LABEL, PART_OF_LABEL

@@ -4,8 +4,6 @@ The namespace denies all traffic; each policy opens one edge. A NetworkPolicy se
 so the egress to a host is as narrow as Kubernetes can express.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Parts of pod templates that several components use: security contexts, tolerations, hidden accelerators, spreading, private CAs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from pulumi_kubernetes.core import v1 as core

@@ -1,13 +1,9 @@
 """The gateway's own error responses, and the headers that it forwards or removes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from components.handles import ProtocolKind
+from components.handles import ProtocolKind
 
 
 @dataclass(frozen=True)

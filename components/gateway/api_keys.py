@@ -4,12 +4,10 @@ A consumer's key is derived from the stack's encrypted seed, or imported. Keys e
 keys: a version that is not in the stack file is not in any Secret, so the gateway denies it.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import date
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
@@ -17,6 +15,7 @@ from pulumi_kubernetes.meta import v1 as meta
 
 from components.fields import present
 from components.gateway import keys
+from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.imported_keys import ImportedKeys
 from components.gateway.keys import (
     CLIENTS_SECRET,
@@ -32,11 +31,6 @@ from components.gateway.proxy_keys import PROXY_FILE, key_of, proxy_keys
 from components.handles import SecretRef
 from components.naming import labels
 from kube.names import ISSUED
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from components.gateway.consumer_spec import ConsumerSpec
 
 
 @dataclass(frozen=True)

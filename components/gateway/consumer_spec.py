@@ -3,8 +3,6 @@
 No key is part of a spec. Keys are derived from the stack's seed, or imported as encrypted values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date

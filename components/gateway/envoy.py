@@ -4,10 +4,8 @@ Keys, consumers, public paths and the order of checks are those of the nginx gat
 Gateway cannot enforce, and the plan notes the differences. It installs no controller and no Gateway.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
@@ -15,19 +13,17 @@ from pulumi_kubernetes.meta import v1 as meta
 from pulumi_kubernetes.networking import v1 as networking
 
 from components.gateway.answers import CORS_REQUEST_HEADERS, CORS_SECONDS, STRIPPED_HEADERS
+from components.gateway.api_keys import ApiKeys
 from components.gateway.exposure import parent_of_route
+from components.gateway.exposure_spec import GatewayParent
 from components.gateway.keys import PROXY_EDGES, client_id, server_key_secret
 from components.gateway.routes import calls
+from components.gateway.spec import EnvoyGatewaySpec
+from components.handles import Endpoint, EndpointProtocol
 from components.naming import labels
 from components.network import policy as network_policy
 from components.network import tcp
 from kube.names import COMPONENT_LABEL
-
-if TYPE_CHECKING:
-    from components.gateway.api_keys import ApiKeys
-    from components.gateway.exposure_spec import GatewayParent
-    from components.gateway.spec import EnvoyGatewaySpec
-    from components.handles import Endpoint, EndpointProtocol
 
 _ROUTES = "gateway.networking.k8s.io"
 _POLICIES = "gateway.envoyproxy.io"

@@ -3,10 +3,8 @@
 It installs no controller: the user names the ingress class or the Gateway, which belong to the cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
@@ -16,11 +14,9 @@ from pulumi_kubernetes.networking import v1 as networking
 from components.fields import present
 from components.gateway.exposure_spec import GRPC_PORT, GatewayApiAccess, IngressAccess, LoadBalancerAccess
 from components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
+from components.gateway.spec import GatewaySpec, NginxGatewaySpec
 from components.handles import GatewayRequirements
 from components.platforms.aws.load_balancers import LoadBalancing, NlbSpec
-
-if TYPE_CHECKING:
-    from components.gateway.spec import GatewaySpec, NginxGatewaySpec
 
 SERVICE_PORT = 80
 

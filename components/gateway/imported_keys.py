@@ -4,8 +4,6 @@ An imported key contains neither consumer nor version, so its last eight charact
 with. The other characters are the secret. No key is stored here, and no message quotes one.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

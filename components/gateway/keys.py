@@ -7,8 +7,6 @@ false positives. A consumer's name has no underscore, so the format is unambiguo
 Nothing here is stored or logged. One derived key reveals nothing about the seed or another key.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

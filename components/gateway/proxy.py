@@ -14,18 +14,16 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from components.gateway import answers, keys, routes
-from components.gateway.consumer_spec import connection_limits, rate_limits, retry_delays
+from components.gateway.consumer_spec import ConsumerSpec, connection_limits, rate_limits, retry_delays
 from components.gateway.imported_keys import imported_key_pattern
 from components.gateway.routes import SOCKET_KIND, serve_site
+from components.gateway.spec import NginxGatewaySpec
+from components.handles import Endpoint, EndpointProtocol
 from components.platforms.aws.load_balancers import LONGEST_IDLE_SECONDS
 from kube.quantity import bytes_of
 
 if TYPE_CHECKING:
     import jinja2
-
-    from components.gateway.consumer_spec import ConsumerSpec
-    from components.gateway.spec import NginxGatewaySpec
-    from components.handles import Endpoint, EndpointProtocol
 
 _HOST = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")

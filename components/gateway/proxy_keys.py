@@ -5,20 +5,13 @@ peppered hash by the public part of a key (consumer and version, or the last cha
 comparison take the same time for every secret part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, time, timedelta
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime, time, timedelta
 
 from components.gateway import keys
+from components.gateway.consumer_spec import ConsumerSpec
 from components.gateway.imported_keys import ImportedKeys, tail_of
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from components.gateway.consumer_spec import ConsumerSpec
 
 PROXY_FILE = "keys.conf"
 

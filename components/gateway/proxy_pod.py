@@ -5,10 +5,7 @@ work and the old ones are denied, a configuration that nginx rejects never repla
 files. Old pods finish their streams in the meantime.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
@@ -16,12 +13,9 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.meta import v1 as meta
 
 from components.gateway.proxy import ProxyLayout
-from components.gateway.spec import PROXY_REQUESTS
+from components.gateway.spec import PROXY_REQUESTS, NginxGatewaySpec
 from components.pod_parts import container_security, spread
 from kube.names import DOMAIN, EPHEMERAL_STORAGE
-
-if TYPE_CHECKING:
-    from components.gateway.spec import NginxGatewaySpec
 
 HTTP_PORT = 8080
 GRPC_PORT = 8082

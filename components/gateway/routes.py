@@ -7,19 +7,13 @@ which are not part of the API that clients expect; stored responses by id, becau
 read or cancel another's; and KServe's model readiness and configuration.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from components.gateway.answers import PASSED_HEADERS
-from components.handles import ServeRoute
-
-if TYPE_CHECKING:
-    from components.gateway.spec import NginxGatewaySpec
-    from components.handles import Endpoint, ProtocolKind
+from components.gateway.spec import NginxGatewaySpec
+from components.handles import Endpoint, ProtocolKind, ServeRoute
 
 # The name of a model in a path. It is the name of a Service, so at most 63 characters.
 MODEL = "[a-z][-a-z0-9]{0,62}"

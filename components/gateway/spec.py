@@ -3,8 +3,6 @@
 `GatewaySpec` is a union by `implementation`. Other modules ask a spec for its capabilities instead of comparing names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 

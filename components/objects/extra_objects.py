@@ -1,7 +1,5 @@
 """Declares Kubernetes objects of the user's own, so that policies, rehearsal and report see them like all others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any

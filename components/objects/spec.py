@@ -1,7 +1,5 @@
 """Kubernetes objects of the user's own in a stack file, as Kubernetes writes them."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any
 

@@ -3,8 +3,6 @@
 It meets the restricted Pod Security profile and has no token of the cluster. Credentials are references to Secrets.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

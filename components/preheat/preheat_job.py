@@ -3,8 +3,6 @@
 It requests no accelerator. It prefers CPU nodes, unless it fills the disks of accelerator nodes. Its program is in `payload`.
 """
 
-from __future__ import annotations
-
 import pulumi
 from pulumi_kubernetes.batch import v1 as batch
 from pulumi_kubernetes.core import v1 as core

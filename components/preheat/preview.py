@@ -3,8 +3,6 @@
 It lists the source, and reads the share if that is mounted here. It writes nothing, takes no lock and copies no file.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

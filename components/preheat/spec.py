@@ -1,7 +1,5 @@
 """The settings of a preheat: which share, which files, which round; for weights and for artifacts."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field, StringConstraints

@@ -4,8 +4,6 @@ The Job ends before a server's Deployment exists; the init container also protec
 has changed meanwhile. It reads no model file. Nothing here writes, repairs or removes a file.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
