@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pulumi
@@ -11,20 +10,16 @@ from components.images.spec import ImagesSpec
 from images.mirror import mirrored
 
 _CONTAINERS = ("containers", "init_containers", "initContainers")
-Transformation = Callable[[pulumi.ResourceTransformationArgs], pulumi.ResourceTransformationResult | None]
 
 
 def image_options(spec: ImagesSpec) -> pulumi.ResourceOptions:
-    """Options whose resources, and the resources below them, get their images and pull secrets from `spec`."""
-    return pulumi.ResourceOptions(transformations=[_transformation(spec)]) if spec.model_fields_set else pulumi.ResourceOptions()
+    """Return options whose resources, and the resources below them, get their images and pull secrets from `spec`."""
 
-
-def _transformation(spec: ImagesSpec) -> Transformation:
     def transform(resource: pulumi.ResourceTransformationArgs) -> None:
         if resource.type_.startswith("kubernetes:"):
             _rewrite(resource.props, spec)
 
-    return transform
+    return pulumi.ResourceOptions(transformations=[transform]) if spec.model_fields_set else pulumi.ResourceOptions()
 
 
 def _rewrite(value: object, spec: ImagesSpec) -> None:

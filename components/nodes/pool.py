@@ -40,14 +40,10 @@ MachineName = Annotated[
     ),
 ]
 MigProfile = Annotated[
-    str,
-    StringConstraints(pattern=r"^([1-7])g\.([0-9]{1,3})gb$"),
-    Field(description="A MIG profile as NVIDIA spells it, such as 3g.40gb."),
+    str, StringConstraints(pattern=r"^([1-7])g\.([0-9]{1,3})gb$"), Field(description="A MIG profile as NVIDIA spells it, such as 3g.40gb.")
 ]
 Zone = Annotated[
-    str,
-    StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
-    Field(description="An availability zone, such as us-east-1a."),
+    str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"), Field(description="An availability zone, such as us-east-1a.")
 ]
 
 

@@ -29,37 +29,34 @@ class FixedPool(Pool):
     """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
 
     @model_validator(mode="after")
-    def _machine_carries_the_accelerator(self) -> Self:
-        machine = self.machine
-        if isinstance(machine, MachineShape):
-            if bool(machine.accelerators) != (self.accelerator is not None):
-                remedy = (
-                    "write how many accelerators a node has"
-                    if self.accelerator
-                    else "write accelerator too, or leave machine.accelerators out"
-                )
-                raise ValueError(
-                    f"machine.accelerators is {machine.accelerators} but accelerator is {self.accelerator or 'not set'}; {remedy}"
-                )
-            return self
-        carried = None if machine is None else machines.machine(machine).accelerator
-        if machine is not None and carried != self.accelerator:
-            allowed = ", ".join(each.name for each in machines.machines_of(self.accelerator))
-            raise ValueError(
-                f"machine {machine!r} has {carried or 'no accelerator'}, and the pool has {self.accelerator or 'none'}. Use one of: {allowed}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _accelerator_has_the_slices(self) -> Self:
-        if self.mig is None:
-            return self
-        if self.accelerator is None:
-            raise ValueError(f"mig is {self.mig} and the pool has no accelerator to divide; write accelerator too, or remove mig")
-        error = accelerators.lookup(self.accelerator).mig_error(self.mig)
+    def _check_accelerator(self) -> Self:
+        error = self._machine_error() or self._mig_error()
         if error is not None:
             raise ValueError(error)
         return self
+
+    def _machine_error(self) -> str | None:
+        if isinstance(self.machine, MachineShape):
+            count = self.machine.accelerators
+            if bool(count) == (self.accelerator is not None):
+                return None
+            remedy = "write accelerator too, or leave machine.accelerators out"
+            if self.accelerator:
+                remedy = "write how many accelerators a node has"
+            return f"machine.accelerators is {count} but accelerator is {self.accelerator or 'not set'}; {remedy}"
+        carried = None if self.machine is None else machines.machine(self.machine).accelerator
+        if self.machine is None or carried == self.accelerator:
+            return None
+        allowed = ", ".join(each.name for each in machines.machines_of(self.accelerator))
+        problem = f"machine {self.machine!r} has {carried or 'no accelerator'}, and the pool has {self.accelerator or 'none'}"
+        return f"{problem}. Use one of: {allowed}"
+
+    def _mig_error(self) -> str | None:
+        if self.mig is None:
+            return None
+        if self.accelerator is None:
+            return f"mig is {self.mig} and the pool has no accelerator to divide; write accelerator too, or remove mig"
+        return accelerators.lookup(self.accelerator).mig_error(self.mig)
 
     @property
     def min_nodes(self) -> int:

@@ -41,8 +41,6 @@ class Queues(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:queue:Queues", name, {"spec": {each: spec.intent() for each, spec in specs.items()}}, opts)
-        self._child = pulumi.ResourceOptions(parent=self)
-        self._scope = scope
         flavors = {
             pool: self._create("ResourceFlavor", f"{pool}-flavor", cluster_scoped_name(scope, pool), pool, flavor(targets[pool]))
             for pool in dict.fromkeys(pool for spec in specs.values() for pool in spec.pools)
@@ -50,15 +48,11 @@ class Queues(pulumi.ComponentResource):
         ready = {}
         for queue, spec in specs.items():
             for priority, value in spec.priorities.items():
-                _priority_class(f"{queue}-{priority}", priority_class(scope, queue, priority), queue, value, opts=self._child)
-            cluster = self._create(
-                "ClusterQueue",
-                queue,
-                cluster_scoped_name(scope, queue),
-                queue,
-                cluster_queue(spec, targets, scope=scope),
-                after=[flavors[pool] for pool in spec.pools],
-            )
+                _priority_class(
+                    f"{queue}-{priority}", priority_class(scope, queue, priority), queue, value, opts=pulumi.ResourceOptions(parent=self)
+                )
+            cluster_spec, after = cluster_queue(spec, targets, scope=scope), [flavors[pool] for pool in spec.pools]
+            cluster = self._create("ClusterQueue", queue, cluster_scoped_name(scope, queue), queue, cluster_spec, after=after)
             local = {"clusterQueue": cluster_scoped_name(scope, queue)}
             ready[queue] = self._create("LocalQueue", f"{queue}-local", queue, queue, local, namespace=namespace, after=[cluster])
         self.ready = ready
@@ -77,8 +71,8 @@ class Queues(pulumi.ComponentResource):
     ) -> pulumi.Resource:
         # Kueue's objects refer to each other by plain names, so their order must be explicit.
         opts = pulumi.ResourceOptions(parent=self, depends_on=list(after))
-        metadata = present(meta.ObjectMetaArgsDict(name=object_name, namespace=namespace, labels=labels(COMPONENT, instance)))
-        return CustomResource(name, api_version=KUEUE_API, kind=kind, metadata=metadata, spec=spec, opts=opts)
+        metadata: meta.ObjectMetaArgsDict = {"name": object_name, "namespace": namespace, "labels": labels(COMPONENT, instance)}
+        return CustomResource(name, api_version=KUEUE_API, kind=kind, metadata=present(metadata), spec=spec, opts=opts)
 
 
 def _priority_class(name: str, object_name: str, queue: str, value: int, *, opts: pulumi.ResourceOptions) -> None:

@@ -122,8 +122,7 @@ class S3StoreSpec(RemoteStoreSpec):
 
 
 StoreSpec = Annotated[
-    S3StoreSpec | NfsStoreSpec | CloudStore | ClaimStoreSpec | NodeDiskStoreSpec | HttpStoreSpec | HubStoreSpec,
-    Field(discriminator="kind"),
+    S3StoreSpec | NfsStoreSpec | CloudStore | ClaimStoreSpec | NodeDiskStoreSpec | HttpStoreSpec | HubStoreSpec, Field(discriminator="kind")
 ]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), Field(description="A sha256 in 64 lower-case hex digits.")]
 

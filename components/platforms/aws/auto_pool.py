@@ -42,14 +42,7 @@ class AutoNodePool(pulumi.ComponentResource):
     """
 
     def __init__(
-        self,
-        name: str,
-        spec: EksPool,
-        *,
-        home: EksClusterHandle,
-        identity: NodeIdentity,
-        images: int = 1,
-        opts: pulumi.ResourceOptions,
+        self, name: str, spec: EksPool, *, home: EksClusterHandle, identity: NodeIdentity, images: int = 1, opts: pulumi.ResourceOptions
     ) -> None:
         super().__init__("inferplan:nodes:AutoNodePool", name, {"spec": spec.intent()}, opts)
         self.target: NodeTarget = spec.target(name)

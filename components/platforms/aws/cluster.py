@@ -21,12 +21,7 @@ from components.platforms.aws.lookups import look_up
 from components.platforms.aws.network import EksNetwork, network_name
 
 # EKS user guide, "Amazon EKS Auto Mode cluster IAM role", read 2026-11.
-_AUTO_MODE_POLICIES = (
-    "AmazonEKSComputePolicy",
-    "AmazonEKSBlockStoragePolicy",
-    "AmazonEKSLoadBalancingPolicy",
-    "AmazonEKSNetworkingPolicy",
-)
+_AUTO_MODE_POLICIES = ("AmazonEKSComputePolicy", "AmazonEKSBlockStoragePolicy", "AmazonEKSLoadBalancingPolicy", "AmazonEKSNetworkingPolicy")
 
 
 def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> EksClusterHandle:

@@ -62,13 +62,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
     """
 
     def __init__(
-        self,
-        cluster: EksCluster,
-        *,
-        home: EksClusterHandle,
-        sections: Sections,
-        namespace: pulumi.Input[str],
-        opts: pulumi.ResourceOptions,
+        self, cluster: EksCluster, *, home: EksClusterHandle, sections: Sections, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
     ) -> None:
         groups = node_groups(sections)
         super().__init__("inferplan:cluster:ClusterAutoscaler", NAME, {"spec": {"pools": sorted(groups)}}, opts)

@@ -112,11 +112,7 @@ def _lifecycle(spec: BucketCreation) -> list[s3.BucketLifecycleConfigurationRule
     common: s3.BucketLifecycleConfigurationRuleArgsDict = {"id": "old-versions", "status": "Enabled", "filter": {"prefix": ""}}
     return [
         {**common, "noncurrent_version_expiration": {"noncurrent_days": spec.old_versions_days}},
-        {
-            **common,
-            "id": "unfinished-uploads",
-            "abort_incomplete_multipart_upload": {"days_after_initiation": spec.abort_uploads_days},
-        },
+        {**common, "id": "unfinished-uploads", "abort_incomplete_multipart_upload": {"days_after_initiation": spec.abort_uploads_days}},
     ]
 
 

@@ -81,8 +81,7 @@ class EfsStoreSpec(Store):
         if cluster.cloud == "AWS":
             return None
         return SpecError(
-            ("kind",),
-            f"Stores of kind efs require a cluster of provider eks, not {cluster.provider}. Use kind: nfs with server and path.",
+            ("kind",), f"Stores of kind efs require a cluster of provider eks, not {cluster.provider}. Use kind: nfs with server and path."
         )
 
     @property
