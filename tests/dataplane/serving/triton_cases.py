@@ -53,7 +53,7 @@ WRONG: dict[str, Case] = {
         [_set("both/steps/0/modelName", "lower")], "'lower' is not a model of this repository", "not available or ambiguous: lower"
     ),
     "a step names a version that is not there": Case(
-        [_set("both/steps/0/modelVersion", 7)], "modelVersion 7 of 'upper' is not there", "'upper' whose required version 7 is not loaded"
+        [_set("both/steps/0/modelVersion", 7)], "modelVersion 7 of 'upper' does not exist", "'upper' whose required version 7 is not loaded"
     ),
     "a step is its own ensemble": Case([_set("both/steps/0/modelName", "both")], "cannot be a step of itself", "circular dependency"),
     "two ensembles contain each other": Case(
