@@ -23,6 +23,7 @@ from rehearsal.engine.program.monitor import Realized
 from rehearsal.engine.providers import aws
 from rehearsal.engine.providers.kubernetes import fresh_name, is_autonamed, is_object, is_on, metadata_of, renamed
 from rehearsal.engine.wait.object_events import Applied, Failed, Key, Ready, Skipped, Target
+from rehearsal.engine.wait.readiness import TIMEOUT_SECONDS, annotation
 from rehearsal.engine.wait.reasons import rejection
 from rehearsal.engine.wait.timeouts import limit_of
 from rehearsal.engine.wait.waiter import Interrupted, Waiter
@@ -159,7 +160,7 @@ class Applier:
     def _await(self, registration: Registration, target: Target, result: Result) -> Object:
         began = time.monotonic()
         timeouts, is_new = registration.options.custom_timeouts, result.change in ("created", "replaced")
-        limit = limit_of(timeouts.create if is_new else timeouts.update)
+        limit = limit_of(timeouts.create if is_new else timeouts.update, annotation(result.live, TIMEOUT_SECONDS))
         live, stub = reconcile.ready(self._waiter.api, self._waiter, target, result.live, limit)
         spec = live.get("spec") or {}
         note = _NOT_AWAITED.get(live["kind"], _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "")

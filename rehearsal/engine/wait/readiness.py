@@ -7,6 +7,7 @@ type LoadBalancer are not awaited, because a simulated cluster cannot provide th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,7 @@ Object = dict[str, Any]
 
 SKIP_AWAIT: Final = "pulumi.com/skipAwait"
 WAIT_FOR: Final = "pulumi.com/waitFor"
+TIMEOUT_SECONDS: Final = "pulumi.com/timeoutSeconds"
 REPLACE_UNREADY: Final = "pulumi.com/replaceUnready"
 
 
@@ -154,6 +156,7 @@ _RULES: Final[dict[str, Callable[[Object], Readiness]]] = {
     "v1/ResourceQuota": _quota,
     "apiextensions.k8s.io/v1/CustomResourceDefinition": _established,
 }
+_JSONPATH = re.compile(r"^jsonpath=\{?\.?(?P<path>[^}=]+)\}?(?:=(?P<value>.*))?$")
 
 
 def annotation(live: Object, name: str) -> str:
@@ -187,7 +190,19 @@ def _by_condition(live: Object, name: str, wanted: str) -> Readiness:
 
 
 def _custom(expression: str) -> Callable[[Object], Readiness]:
-    if not expression.startswith("condition="):
-        raise ValueError(f"{WAIT_FOR}: {expression!r} is not supported; use condition=Name or condition=Name=Value")
-    name, _, wanted = expression.removeprefix("condition=").partition("=")
-    return lambda live: _by_condition(live, name, wanted or "True")
+    if expression.startswith("condition="):
+        name, _, wanted = expression.removeprefix("condition=").partition("=")
+        wanted = wanted or "True"
+        return lambda live: _by_condition(live, name, wanted)
+    match = _JSONPATH.match(expression)
+    if match is None or "[" in match["path"]:
+        raise ValueError(f"{WAIT_FOR}: {expression!r} is not supported; use condition=Name or jsonpath={{.plain.path}}=value")
+
+    def check(live: Object) -> Readiness:
+        value: Any = live
+        for part in match["path"].split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        met = value is not None and (match["value"] is None or str(value) == match["value"])
+        return READY if met else Readiness(why=f"{expression} is not met")
+
+    return check

@@ -36,9 +36,11 @@ def spelled(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
 
 
-def limit_of(duration: str | None) -> float:
-    """The seconds of a custom timeout, else ten minutes."""
-    return seconds_of(duration) if duration else DEFAULT_SECONDS
+def limit_of(duration: str | None, annotated: str = "") -> float:
+    """The seconds of a custom timeout, else those of the annotation `pulumi.com/timeoutSeconds`, else ten minutes."""
+    if duration:
+        return seconds_of(duration)
+    return float(annotated) if annotated.isdigit() else DEFAULT_SECONDS
 
 
 class IdleClock:

@@ -138,10 +138,7 @@ class Waiter:
         Raises ObjectFailed after `limit` seconds.
         """
         uid = live["metadata"]["uid"]
-        # The provider deletes in the foreground. Without children that only delays it: the garbage collector needs a round, and
-        # up to 30 s for a new kind.
-        childless = childless or (live["apiVersion"] == "v1" and live["kind"] in _CHILDLESS)
-        options = {"propagationPolicy": "Background" if childless else "Foreground", "preconditions": {"uid": uid}}
+        options = {"propagationPolicy": propagation_of(live, childless=childless), "preconditions": {"uid": uid}}
         try:
             self.api.request("DELETE", resource.path(key.namespace, key.name), options)
         except ApiError as error:
@@ -186,6 +183,16 @@ class Waiter:
     def _inspect(self, target: Target) -> str:
         namespace = f" -n {target.namespace}" if target.namespace else ""
         return f"inspect it with `{self.inspect} describe {target.kind.lower()} {target.name}{namespace}`"
+
+
+def propagation_of(live: Object, *, childless: bool) -> str:
+    policy = annotation(live, "pulumi.com/deletionPropagationPolicy").capitalize()
+    if policy in ("Orphan", "Background"):
+        return policy
+    # The provider deletes in the foreground. Without children that only delays it: the garbage collector needs a round, and
+    # up to 30 s for a new kind.
+    childless = childless or (live["apiVersion"] == "v1" and live["kind"] in _CHILDLESS)
+    return "Background" if childless else "Foreground"
 
 
 def _targets_pods(service: Object) -> bool:

@@ -11,7 +11,8 @@ from rehearsal.cluster.api import ApiError
 from rehearsal.engine.providers.aws import realize
 from rehearsal.engine.wait.readiness import rule_for
 from rehearsal.engine.wait.reasons import is_immutable, rejection
-from rehearsal.engine.wait.timeouts import seconds_of, spelled
+from rehearsal.engine.wait.timeouts import limit_of, seconds_of, spelled
+from rehearsal.engine.wait.waiter import propagation_of
 from rehearsal.engine.wire.values import UNKNOWN, Secret, from_wire, mark_secrets, reveal, to_wire
 from tests.recorder import declare
 
@@ -134,8 +135,10 @@ def test_a_job_that_failed_is_not_waited_for():
     [
         ({"pulumi.com/waitFor": "condition=Ready"}, True),
         ({"pulumi.com/waitFor": "condition=Ready=False"}, False),
-        ({"pulumi.com/waitFor": '["condition=Ready", "condition=Ready=True"]'}, True),
-        ({"pulumi.com/waitFor": '["condition=Ready", "condition=Other"]'}, False),
+        ({"pulumi.com/waitFor": "jsonpath={.status.phase}=Up"}, True),
+        ({"pulumi.com/waitFor": "jsonpath={.status.phase}=Down"}, False),
+        ({"pulumi.com/waitFor": "jsonpath={.status.nothing}"}, False),
+        ({"pulumi.com/waitFor": '["condition=Ready", "jsonpath={.status.phase}"]'}, True),
     ],
 )
 def test_wait_for_annotation_is_applied(annotations, ready):
@@ -159,7 +162,7 @@ def test_condition_of_an_older_generation_is_ignored(status, ready):
 
 def test_a_malformed_wait_is_rejected():
     with pytest.raises(ValueError, match=r"pulumi\.com/waitFor"):
-        rule_for({"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {"pulumi.com/waitFor": "jsonpath={.a}=b"}}})
+        rule_for({"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {"pulumi.com/waitFor": "jsonpath={.a[0]}"}}})
 
 
 @pytest.mark.parametrize("annotations", [{}, {"pulumi.com/skipAwait": "true"}])
@@ -204,3 +207,23 @@ def test_a_cloud_resource_gets_a_constant_id_and_arn_without_an_account():
     assert id_ == "acme-weights"
     assert outputs["bucket"] == "acme-weights"
     assert outputs["arn"].startswith("arn:aws:s3:::")
+
+
+@pytest.mark.parametrize(("duration", "annotated", "seconds"), [("90s", "20", 90), (None, "20", 20), (None, "", 600), (None, "soon", 600)])
+def test_a_custom_timeout_wins_over_the_annotation(duration, annotated, seconds):
+    assert limit_of(duration, annotated) == seconds
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy", "propagation"),
+    [
+        ("Deployment", "", "Foreground"),
+        ("ConfigMap", "", "Background"),
+        ("Deployment", "orphan", "Orphan"),
+        ("Deployment", "Background", "Background"),
+    ],
+)
+def test_the_annotation_of_the_provider_sets_how_children_are_deleted(kind, policy, propagation):
+    version = "apps/v1" if kind == "Deployment" else "v1"
+    live = {"apiVersion": version, "kind": kind, "metadata": {"annotations": {"pulumi.com/deletionPropagationPolicy": policy}}}
+    assert propagation_of(live, childless=False) == propagation
