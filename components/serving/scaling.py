@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from components.serving.served_model import ServedModel
 
 GATEWAY_REQUESTS, GATEWAY_IN_FLIGHT = "inferplan_gateway_requests_total", "inferplan_gateway_requests_in_flight"
-"""Metrics of the nginx gateway, with the label `model` (components/gateway/payload/metrics.js)."""
+"""Metrics of the nginx gateway, with the label `model` (components/gateway/payload/requests.js)."""
 POLLING_SECONDS = 15  # as in vLLM's production stack (its KEDA example, 2026-08)
 _SHORTEST_COOLDOWN_SECONDS = 300
 # Limits of autoscaling/v2: a window of at most an hour, periods of at most half an hour.
