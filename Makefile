@@ -1,15 +1,15 @@
-# make up      from a clone to models that answer, on a control plane of this machine
-# make test    lint, types and every test
+# make up      from a clone to models that are Ready, on a simulated cluster
+# make test    lint, types and the tests, without the long sweeps of make test-full
 # make check   lint, types and the quick tests
 # make docs    the generated pages: stack files, accelerators, and one page per policy rule
 PYTHON ?= python3
 STACK ?= local
-# pulumi, rehearsal, or auto: the Pulumi CLI where there is one
+# pulumi, rehearsal, or auto: the Pulumi CLI if it is installed
 ENGINE ?= auto
 INFERPLAN := .venv/bin/inferplan
 # One more than the two cores: tests that wait for a control plane leave a core idle.
 PYTEST := .venv/bin/python -m pytest -n 3 --dist loadfile
-# The example stacks are encrypted with this throw-away passphrase; a stack of your own has your own.
+# The example stacks are encrypted with this public passphrase. Use another one for your stacks.
 export PULUMI_CONFIG_PASSPHRASE ?= inferplan-example
 # Without bytecode on disk every process compiles the provider SDKs again, which takes longer than a plan.
 unexport PYTHONDONTWRITEBYTECODE
