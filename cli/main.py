@@ -184,7 +184,7 @@ def _stacks(error: typer.TyperException) -> str:
         names = stack_files(project_root())
     except OperationError:
         return ""
-    return f", one of {', '.join(names)}" if names else ""
+    return f". Choose from: {', '.join(names)}" if names else ""
 
 
 def _keep_trace(error: Exception) -> str:

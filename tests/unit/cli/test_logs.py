@@ -76,7 +76,7 @@ def test_json_has_one_entry_for_each_container(logs):
         ),
         (("llama-3-80b", "--stack", "local"), 2, "Did you mean 'llama-3-8b'?"),
         (("llama-3-70b", "--stack", "local", "--context", "rack"), 3, "llama-3-70b has no pod in namespace inference"),
-        (("llama-3-8b",), 2, "missing option '--stack' / '-s', one of dev, local"),
+        (("llama-3-8b",), 2, "missing option '--stack' / '-s'. Choose from: dev, local"),
     ],
 )
 def test_what_cannot_be_shown_is_an_error_with_a_remedy(logs, arguments, code, words):

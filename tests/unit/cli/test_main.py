@@ -89,8 +89,8 @@ def test_an_unknown_command_names_the_nearest_one_and_is_bad_input(capsys):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["plan"], "missing argument 'stack', one of dev, local, onprem, prod, staging. For the options, run: inferplan plan --help"),
-        (["preheat", "m"], "missing option '--stack' / '-s', one of dev, local, onprem, prod, staging. For the options, run: inferplan preheat --help"),
+        (["plan"], "missing argument 'stack'. Choose from: dev, local, onprem, prod, staging. For the options, run: inferplan plan --help"),
+        (["preheat", "m"], "missing option '--stack' / '-s'. Choose from: dev, local, onprem, prod, staging. For the options, run: inferplan preheat --help"),
         (["up", "local", "--engine", "foo"], "invalid value for '--engine': 'foo' is not one of 'auto', 'pulumi', 'rehearsal'. For the options, run: inferplan up --help"),
         (["plan", "local", "more"], "got unexpected extra argument(s) (more). For the options, run: inferplan plan --help"),
         (["--unheard"], "no such option: --unheard. For the options, run: inferplan --help"),
