@@ -51,14 +51,24 @@ SAME = {
 _NO_PORT = "a device plugin has no port: it registers with the kubelet over a socket, and again when that closes"
 # Where the two differ, and why ours stays as it is: rule, mutation and who refuses; docs/decisions/policy-oracle.md shows the table.
 DISAGREEMENTS = {
-    ("pod-require-non-root", "root allowed", "we"): "a container's false overrides the pod's true; checkov reads only the pod's",
+    ("pod-require-non-root", "root allowed", "ours"): "a container's false overrides the pod's true; checkov reads only the pod's",
     (
         "pod-require-non-root",
         "root pod",
-        "we",
+        "ours",
     ): "runAsUser 0 breaks the restricted profile even with runAsNonRoot: true, the only field that checkov reads",
-    ("pod-require-non-root", "root user", "we"): "the same, on one container: the kubelet would not start it",
-    ("pod-require-seccomp", "seccomp off", "we"): "a container's Unconfined overrides the pod's profile; checkov reads only the pod's",
+    (
+        "pod-require-non-root",
+        "unchanged",
+        "checkov",
+    ): "NVIDIA's device plugin writes its socket into the kubelet's directory, which belongs to root",
+    (
+        "pod-disallow-token-mount",
+        "strange registry",
+        "ours",
+    ): "a controller may mount its token as the image that its project publishes only",
+    ("pod-require-non-root", "root user", "ours"): "the same, on one container: the kubelet would not start it",
+    ("pod-require-seccomp", "seccomp off", "ours"): "a container's Unconfined overrides the pod's profile; checkov reads only the pod's",
     ("pod-require-liveness-probe", "unchanged", "checkov"): _NO_PORT,
     ("pod-require-readiness-probe", "unchanged", "checkov"): _NO_PORT,
     (
@@ -139,7 +149,7 @@ def differences(checkov, folder, name):
     assert theirs
     assert len(asked) >= 100
     apart = {
-        (urn, rule, mutation, "we" if rule in ours else "checkov")
+        (urn, rule, mutation, "ours" if rule in ours else "checkov")
         for file, (urn, mutation, ours) in asked.items()
         for rule in SAME.values()
         if (rule in ours) != ((file, rule) in theirs)
