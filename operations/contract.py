@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from components.gateway.gateway import GATEWAY
+from components.gateway.exposure_spec import GATEWAY
 from components.gateway.keys import SECRET_KEY, server_key_secret
 from components.gateway.routes import model_url, public_path
 from components.handles import Endpoint, ProtocolKind, SecretRef

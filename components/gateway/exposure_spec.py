@@ -15,6 +15,8 @@ from components.spec import DnsLabel, DnsName, Spec
 if TYPE_CHECKING:
     from components.gateway.spec import GatewaySpec, NginxGatewaySpec
 
+GATEWAY = "gateway"
+"""The name of the gateway, and of its Service."""
 GRPC_PORT = 8082
 """The port of the gateway's Service for gRPC."""
 _AWS_CONTROLLER = "AWS Load Balancer Controller"

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from components.gateway.envoy import EnvoyGateway
 
 COMPONENT = "gateway"
-GATEWAY = "gateway"
-"""The name of the gateway, and of its Service."""
 GATEWAY_PODS: Mapping[str, str] = selector(COMPONENT, "gateway")
 """The labels of the gateway's pods, for the network policies that admit them."""
 # A quarter of the pods at a time; each may wait for its image and for the load balancer's health check.
