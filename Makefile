@@ -7,8 +7,8 @@ STACK ?= local
 # pulumi, rehearsal, or auto: the Pulumi CLI if it is installed
 ENGINE ?= auto
 INFERPLAN := .venv/bin/inferplan
-# One more than the two cores: tests that wait for a control plane leave a core idle.
-PYTEST := .venv/bin/python -m pytest -n 3 --dist loadfile
+# Two workers per core: many tests wait for a control plane or a server.
+PYTEST := .venv/bin/python -m pytest -n 4 --dist loadfile
 # The example stacks are encrypted with this public passphrase. Use another one for your stacks.
 export PULUMI_CONFIG_PASSPHRASE ?= inferplan-example
 # Without bytecode on disk every process compiles the provider SDKs again, which takes longer than a plan.

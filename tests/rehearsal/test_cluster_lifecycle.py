@@ -108,6 +108,7 @@ def test_cluster_outlives_process_that_started_it_and_delete_spares_similar_proc
             each.wait()
 
 
+@pytest.mark.full
 def test_deleting_one_of_two_clusters_keeps_the_other(cluster):
     other = start("other")
     assert other.uid != cluster.uid

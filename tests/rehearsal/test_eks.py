@@ -97,6 +97,7 @@ def test_preheat_and_gateway_pods_avoid_accelerator_nodes(items):
     assert {each["spec"]["nodeName"].rpartition("-")[0] for each in plain} == {"system"}
 
 
+@pytest.mark.full
 def test_a_second_run_changes_nothing(state, output):
     assert "its nodes are fake, its cluster is on this machine, and no request goes to AWS" in output
     assert re.search(r"^[1-9]\d* objects? changed", output, re.MULTILINE)

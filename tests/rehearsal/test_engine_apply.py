@@ -158,6 +158,7 @@ def test_node_keeps_its_declared_capacity(cluster, up):
     assert status["capacity"] == status["allocatable"] == {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "6"}
 
 
+@pytest.mark.full
 def test_custom_kind_of_the_program_is_served_before_its_objects_are_applied(up):
     def program():
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}

@@ -105,6 +105,7 @@ def test_removing_a_model_prunes_its_objects_and_no_others(local_state, api, tmp
     assert "local is not as stacks/Pulumi.local.yaml says; inferplan up local applies what is missing" in missing.stderr
 
 
+@pytest.mark.full
 def test_stack_with_external_nodes_is_rehearsed_on_fake_nodes(local_state):
     output = up(local_state, "onprem")
     assert "its nodes are fake" in output

@@ -116,6 +116,7 @@ def test_a_shard_that_the_index_names_but_the_source_lacks_is_refused_by_name(jo
     assert not preheat.ready
 
 
+@pytest.mark.full
 def test_a_shard_that_was_cut_off_at_the_source_is_refused_by_its_own_header(job, put):
     files = tiny_model()
     files[SHARD] = files[SHARD][: -4 * MIB]
