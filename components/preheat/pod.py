@@ -3,6 +3,7 @@
 It meets the restricted Pod Security profile and has no token of the cluster. Credentials are references to Secrets.
 """
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +39,8 @@ _PATH = "/usr/local/bin:/usr/bin:/bin"
 _HUB_PATH = f"/prod_venv/bin:{_PATH}"
 
 
-def program() -> dict[str, str]:
+@functools.cache
+def program() -> Mapping[str, str]:
     """The payload's source files by name, for the ConfigMap."""
     folder = Path(__file__).parent / "payload"
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
