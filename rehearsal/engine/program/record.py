@@ -32,6 +32,7 @@ from rehearsal.engine.wire.recording import Recording, Registration
 from rehearsal.errors import ProgramFailed, RegistrationRefused, RehearsalError
 
 P = ParamSpec("P")
+_CANCEL_SECONDS = 5.0
 
 
 class _Inline(ThreadPoolExecutor):
@@ -149,7 +150,8 @@ def _drain(loop: asyncio.AbstractEventLoop) -> None:
     for task in pending:
         task.cancel()
     if pending:
-        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        # After Ctrl-C a task of the SDK may swallow its cancellation and wait for an answer that never comes.
+        loop.run_until_complete(asyncio.wait(pending, timeout=_CANCEL_SECONDS))
 
 
 def _failure(error: Exception, monitor: Monitor) -> ProgramFailed:
