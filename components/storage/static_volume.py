@@ -91,7 +91,7 @@ class NfsStore(pulumi.ComponentResource):
 
 
 class NodeDisks(pulumi.ComponentResource):
-    """A directory on every node of a pool as one volume and its claim: each pod mounts the disk of its own node; exports `claim`.
+    """A directory on every node of a pool as one volume and its claim: each pod mounts the disk of the node that it runs on; exports `claim`.
 
     This is a `local` volume whose node affinity selects the whole pool (like KServe's LocalModelNodeGroup, v0.20.0). Restricted pods
     may mount it, unlike a hostPath. It neither creates the directory nor copies between nodes.

@@ -1,7 +1,7 @@
 """Values that the AWS API accepts, and the offers of instance types: a plan rejects offline what AWS would reject after ten minutes.
 
 The values are in `aws_api.json` and `offerings.json` (see `tables.py`), and in the constants below that no service model contains.
-There are no accounts, quotas or prices. A type or region outside the offers is unknown.
+The table has no accounts, quotas or prices. A type or region that it does not list is unknown.
 """
 
 from __future__ import annotations

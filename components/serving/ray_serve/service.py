@@ -149,7 +149,7 @@ def _cluster(
     if spec.scales_workers:
         cluster["enableInTreeAutoscaling"] = True
         workers["idleTimeoutSeconds"] = spec.idle_timeout_seconds
-        # KubeRay gives the autoscaler's container no security context of its own (common/pod.go, v1.7.0), which the namespace requires.
+        # KubeRay sets no security context on the autoscaler's container (common/pod.go, v1.7.0), and the namespace requires one.
         cluster["autoscalerOptions"] = {"version": "v2", "securityContext": container_security(read_only_root=False)}
     if spec.authenticates:
         cluster["authOptions"] = {"mode": "token"}

@@ -182,7 +182,7 @@ def _pod(engines: Engines, *, code: str) -> core.PodSpecArgsDict:
     claim = core.PersistentVolumeClaimVolumeSourceArgsDict(claim_name=engines.weights.claim.name)
     return present(
         core.PodSpecArgsDict(
-            # Each try is a pod of its own, so that the logs of a failed one stay readable.
+            # Each attempt gets a new pod, so the logs of a failed attempt stay readable.
             restart_policy="Never",
             automount_service_account_token=False,
             enable_service_links=False,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # PyTorch is the default backend from TensorRT-LLM 1.0 on. The examples have the paths that the build expects from 0.19 on.
 _SINCE = {"serve": "25.09", "engines": "25.05"}
-# NVIDIA's accelerators of an older generation are no longer supported (TensorRT-LLM 1.x support matrix: Ampere and newer).
+# TensorRT-LLM 1.x supports NVIDIA's Ampere generation and newer (its support matrix).
 _OLDEST_COMPUTE = 8.0
 _ENGINE_ONLY = (
     *("streaming", "max_tokens", "ports", "metrics", "model_load_thread_count", "preprocessing_instance_count"),
