@@ -52,9 +52,9 @@ bench: setup-tests
 
 docs: setup
 	@rm -rf docs/policies/rules
-	@.venv/bin/python -m policies.pages docs/policies/rules
-	@.venv/bin/python -m stackfile.reference docs/reference/stack-file.md
-	@.venv/bin/python -m components.nodes.table docs/reference/accelerators.md
+	@.venv/bin/python -m inferplan.policies.pages docs/policies/rules
+	@.venv/bin/python -m inferplan.stackfile.reference docs/reference/stack-file.md
+	@.venv/bin/python -m inferplan.components.nodes.table docs/reference/accelerators.md
 
 lock: setup
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --group dev pyproject.toml -o requirements.lock

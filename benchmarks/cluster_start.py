@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.measuring import Result, run, timed, unbounded
-from rehearsal.cluster import delete, start
-from rehearsal.cluster.processes import running
-from rehearsal.progress import plain
-from rehearsal.toolchain import ensure
+from inferplan.rehearsal.cluster import delete, start
+from inferplan.rehearsal.cluster.processes import running
+from inferplan.rehearsal.progress import plain
+from inferplan.rehearsal.toolchain import ensure
 
 _NAME = "bench"
 

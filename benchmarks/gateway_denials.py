@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.gateway import gateway
 from benchmarks.measuring import Result, at_most, run, unbounded
-from components.gateway.keys import SECRET_DIGITS
+from inferplan.components.gateway.keys import SECRET_DIGITS
 from tests.ports import free_port
 
 SAMPLES = 200_000

@@ -17,14 +17,14 @@ from itertools import count
 from pulumi.runtime.proto import analyzer_pb2
 
 from benchmarks.measuring import ROOT, Result, at_most, median_ratio, run, timed
-from rehearsal.engine.wire.values import to_wire
+from inferplan.rehearsal.engine.wire.values import to_wire
 from tests.policies.analyzer import analyze_stack, configure, pack
 from tests.policies.cases import changed
 
 RESOURCES = 300
 RESOURCE_MILLISECONDS, STACK_SECONDS, START_RATIO = 2.0, 0.5, 1.3
 _REPEATS = 5
-_ASSEMBLY = "from policies.dispatch import dispatchers; from policies.engine.registry import all_rules; dispatchers(); all_rules()"
+_ASSEMBLY = "from inferplan.policies.dispatch import dispatchers; from inferplan.policies.engine.registry import all_rules; dispatchers(); all_rules()"
 
 
 def figures() -> Iterator[Result]:

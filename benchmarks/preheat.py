@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.measuring import Result, at_least, at_most, cost, folder_in_memory, median_ratio, run, timed, unbounded
 from benchmarks.preheat_processes import BUCKET, DIRECTORY, environment, noise, payload, preheat, rclone_alone, s3_server, upload
-from components.preheat.payload.manifest import Entry, Manifest, check
+from inferplan.components.preheat.payload.manifest import Entry, Manifest, check
 
 SHARDS, SHARD_BYTES, ROUNDS = 4, 512 << 20, 3
 COPY_AT_LEAST, HASH_AT_LEAST, RECHECK_MILLISECONDS, MEMORY_MIB, REREAD_MIB = 0.9, 0.8, 100, 256, 8

@@ -89,7 +89,7 @@ def payload(share: Path, env: Mapping[str, str], **request: Any) -> Iterator[sub
     request = {"target": str(share), "directory": DIRECTORY, "job": "bench", **request}
     process = subprocess.Popen(
         [sys.executable, "-m", "payload"],
-        cwd=ROOT / "components" / "preheat",
+        cwd=ROOT / "inferplan" / "components" / "preheat",
         env={**env, "PREHEAT_REQUEST": json.dumps(request), "PYTHONDONTWRITEBYTECODE": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

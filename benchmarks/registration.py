@@ -19,13 +19,13 @@ from typing import Any
 import pulumi
 
 from benchmarks.measuring import Result, at_most, run, unbounded
-from infra.compose import compose
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording, Registration
-from rehearsal.engine.wire.values import reveal
-from stackfile.reader import read_stack
-from stackfile.settings import validate
-from stackfile.stack import Stack, StackSecrets
+from inferplan.infra.compose import compose
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording, Registration
+from inferplan.rehearsal.engine.wire.values import reveal
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
+from inferplan.stackfile.stack import Stack, StackSecrets
 
 SMALL, LARGE, COMPARED = 100, 1000, 300
 LINEAR_LIMIT, LAYER_LIMIT = 12.0, 1.25

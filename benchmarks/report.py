@@ -25,9 +25,9 @@ LIMITS = ((1_000, 10, ("markdown",), 1.0), *((10_000, 1, (form,), 5.0) for form 
 _IMAGE = "spec.template.spec.containers[0].image"
 _CODE = """
 import pathlib, sys
-from review import html, markdown
-from review.reader import read_file
-from review.report import as_json, make_report
+from inferplan.review import html, markdown
+from inferplan.review.reader import read_file
+from inferplan.review.report import as_json, make_report
 path, count, *forms = sys.argv[1:]
 report = make_report([read_file(pathlib.Path(path))])
 assert sum(report.stacks[0].counts.values()) == int(count), report.stacks[0].counts

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from benchmarks.measuring import Result, at_most, median_cost, run, unbounded
 from benchmarks.registration import stack_of
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 
 LOCAL_SECONDS, PROD_SECONDS = 2.0, 3.0
 IMPORT_RATIO = 5.5
 MODELS, CHECK_MILLISECONDS = 100, 50
 _PROGRAM = """import gc; gc.disable()
-from components.platforms.aws import lazy_sdk
+from inferplan.components.platforms.aws import lazy_sdk
 lazy_sdk.install()
-import infra.compose, stackfile.settings, components.platforms.aws.platform
-from components.serving import spec, engine
+import inferplan.infra.compose, inferplan.stackfile.settings, inferplan.components.platforms.aws.platform
+from inferplan.components.serving import spec, engine
 """
 # The classes that stand for the modules a stack uses; attribute access loads them.
 _ADOPTED = _PROGRAM + "from pulumi_aws import ec2, eks, iam; ec2.LaunchTemplate, eks.NodeGroup, iam.Role\n"

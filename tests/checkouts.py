@@ -52,12 +52,12 @@ def committed(folder: Path, *edits: tuple[str, str], file: str = "stacks/Pulumi.
 
 def small_project(folder: Path) -> Path:
     """A repository in `folder` with the stack files and policy settings of this one; its program only marks it as a project."""
-    for name in ("stacks", "policies/stacks"):
+    for name in ("stacks", "inferplan/policies/stacks"):
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "Pulumi.yaml", folder)
-    (folder / "infra").mkdir()
-    (folder / "infra" / "code.py").write_text("# code\n")
+    (folder / "inferplan" / "infra").mkdir()
+    (folder / "inferplan" / "infra" / "code.py").write_text("# code\n")
     git(folder, "init", "--quiet", "--initial-branch", "main")
-    git(folder, "add", "stacks", "policies", "infra", "Pulumi.yaml")
+    git(folder, "add", "stacks", "inferplan", "Pulumi.yaml")
     git(folder, "commit", "--quiet", "--message", "Base")
     return folder

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from operations.project import stack_files
-from stackfile.public_examples import EXAMPLES, mark
-from stackfile.reader import read_stack
+from inferplan.operations.project import stack_files
+from inferplan.stackfile.public_examples import EXAMPLES, mark
+from inferplan.stackfile.reader import read_stack
 
 
 def example_stacks(root: Path) -> dict[str, Path]:

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording
-from rehearsal.secrets import open_secrets
-from stackfile.reader import read_stack
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.secrets import open_secrets
+from inferplan.stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANS = sorted([*(ROOT / "stacks").glob("Pulumi.*.yaml"), *(ROOT / "docs" / "engines").glob("Pulumi.*.yaml")])
@@ -39,7 +39,7 @@ def recorded(plan: Path) -> Recording:
     secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=None, environment=_PASSPHRASE)
     config = {**file.config, **secrets.values}
     name = plan.name.split(".")[1]
-    return record(ROOT / "infra", project="inferplan", stack=name, config=config, secret_keys=frozenset(secrets.values))
+    return record(ROOT / "inferplan" / "infra", project="inferplan", stack=name, config=config, secret_keys=frozenset(secrets.values))
 
 
 def containers_of(recording: Recording) -> Iterator[DeclaredContainer]:

@@ -6,7 +6,7 @@ import re
 import zlib
 from dataclasses import dataclass, field
 
-from components.gateway.keys import CHECK_DIGITS, NAME_PATTERN, PREFIX, SECRET_DIGITS, VERSION_PATTERN
+from inferplan.components.gateway.keys import CHECK_DIGITS, NAME_PATTERN, PREFIX, SECRET_DIGITS, VERSION_PATTERN
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _PRINTED = re.compile(

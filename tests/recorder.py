@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.program.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from rehearsal.engine.wire.recording import Recording
+    from inferplan.rehearsal.engine.wire.recording import Recording
 
 PROJECT = "inferplan"
 STACK = "test"
@@ -25,6 +25,6 @@ def declare(
     """What `program` registers in the stack `test`; see `Recording.of_type` and `.one` for the finders.
 
     Inputs are plain data. Secrets stay `Secret(value)` (compare with `Secret("...")`), what only an update
-    knows is `UNKNOWN`; both come from `rehearsal.engine.wire.values`.
+    knows is `UNKNOWN`; both come from `inferplan.rehearsal.engine.wire.values`.
     """
     return record(program, project=PROJECT, stack=STACK, config=config, secret_keys=secret_keys, preview=preview)

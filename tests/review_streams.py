@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kube import marks
-from review.preview import Preview
-from review.reader import read_bytes
+from inferplan.kube import marks
+from inferplan.review.preview import Preview
+from inferplan.review.reader import read_bytes
 
 SECRET = {marks.SIGNATURE: marks.SECRET, "ciphertext": "[secret]"}
 UNKNOWN = marks.UNKNOWN_TEXT

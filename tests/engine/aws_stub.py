@@ -19,8 +19,8 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from rehearsal.engine.providers.aws import answer, realize
-from rehearsal.engine.wire.values import from_wire, to_wire
+from inferplan.rehearsal.engine.providers.aws import answer, realize
+from inferplan.rehearsal.engine.wire.values import from_wire, to_wire
 
 Outputs = dict[str, Any]
 

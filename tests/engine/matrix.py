@@ -13,7 +13,7 @@ import time
 from itertools import product
 from pathlib import Path
 
-from rehearsal.cluster import delete, start
+from inferplan.rehearsal.cluster import delete, start
 from tests.engine.test_scenarios import STACK, Pulumi
 from tests.scenarios.play import play
 from tests.scenarios.transitions import ENDINGS, FOLLOWING, TRANSITIONS

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from operations.files import create
-from operations.new_stack import copy_of
-from stackfile.reader import read_stack
+from inferplan.operations.files import create
+from inferplan.operations.new_stack import copy_of
+from inferplan.stackfile.reader import read_stack
 from tests.examples import example_stacks
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("cli", "components", "infra", "pyproject.toml", "Pulumi.yaml", "requirements.lock", "schemas", ".venv", "uv.lock")
+PARTS = ("inferplan/infra", "pyproject.toml", "Pulumi.yaml", "requirements.lock", "schemas", ".venv", "uv.lock")
 """`uv.lock` may not be there yet: uv, which the engine calls, writes it where the link leads."""
 # A real cluster takes no values of the examples.
 _OWN = {
@@ -28,6 +28,7 @@ def own_project(directory: Path) -> Path:
     project = directory / "project"
     project.mkdir()
     for name in PARTS:
+        (project / name).parent.mkdir(exist_ok=True)
         (project / name).symlink_to(ROOT / name)
     (project / "stacks").mkdir()
     for path in example_stacks(ROOT).values():

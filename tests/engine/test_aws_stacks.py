@@ -20,13 +20,13 @@ from typing import Any
 
 import pytest
 
-from operations.simulated_nodes import simulated_objects
-from rehearsal.cluster import Cluster, delete, start
-from rehearsal.cluster.api import ApiError
-from rehearsal.cluster.definitions import installer
-from rehearsal.progress import silent
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.operations.simulated_nodes import simulated_objects
+from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster.api import ApiError
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.progress import silent
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.engine.aws_stub import AwsStub, serving
 from tests.engine.own_project import own_project, reseal
 from tests.engine.requirement import needs_pulumi

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
-from stackfile.reader import read_stack
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
+from inferplan.stackfile.reader import read_stack
 from tests.engine.own_project import own_project
 from tests.engine.requirement import needs_pulumi
 from tests.engine.test_real_engine import run

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from operations.policy_check import settings_file, stack_of
-from policies.engine.registry import all_rules
-from policies.engine.report import check_stack
-from policies.engine.rule import Level
-from policies.engine.settings import read_settings, today
-from review.reader import read_bytes
-from review.report import make_report
+from inferplan.operations.policy_check import settings_file, stack_of
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.rule import Level
+from inferplan.policies.engine.settings import read_settings, today
+from inferplan.review.reader import read_bytes
+from inferplan.review.report import make_report
 from tests.engine.requirement import needs_pulumi
 from tests.stacks.test_committed_stacks import recording_of
 
@@ -58,7 +58,7 @@ def preview(tmp_path, monkeypatch):
     def previewed(over):
         config = tmp_path / "policies.json"
         config.write_text(json.dumps(dict.fromkeys(POLICIES, over)))
-        pack = ("--policy-pack", "policies", "--policy-pack-config", str(config))
+        pack = ("--policy-pack", "inferplan/policies", "--policy-pack-config", str(config))
         done = run("preview", "--stack", "local", "--json", "--color", "never", "--non-interactive", *pack)
         return done.returncode, read_bytes(done.stdout)
 

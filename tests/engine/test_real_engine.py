@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cluster import start
+from inferplan.rehearsal.cluster import start
 from tests.engine.requirement import needs_pulumi
 
 ROOT = Path(__file__).resolve().parents[2]

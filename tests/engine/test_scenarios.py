@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rehearsal.cluster import Cluster, delete, start
-from rehearsal.secrets import new_salt, unlock
+from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.secrets import new_salt, unlock
 from tests.engine.own_project import ROOT, own_project
 from tests.engine.requirement import needs_pulumi
 from tests.scenarios.play import Ended, play
@@ -112,7 +112,7 @@ class Pulumi:
 
 
 def _blocking_rules() -> list[str]:
-    from policies.engine.registry import all_rules
+    from inferplan.policies.engine.registry import all_rules
 
     return sorted(all_rules())
 

@@ -13,10 +13,10 @@ from typing import Any
 import grpc
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
-from rehearsal.engine.wire.recording import Recording, Registration
-from rehearsal.engine.wire.values import to_wire
+from inferplan.rehearsal.engine.wire.recording import Recording, Registration
+from inferplan.rehearsal.engine.wire.values import to_wire
 
-PACK = Path(__file__).resolve().parents[2] / "policies"
+PACK = Path(__file__).resolve().parents[2] / "inferplan" / "policies"
 MANDATORY, REMEDIATE = analyzer_pb2.MANDATORY, analyzer_pb2.REMEDIATE
 
 

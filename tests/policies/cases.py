@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from operations.policy_check import stack_of
-from policies.engine.resource import Resource, Stack
-from rehearsal.engine.wire.recording import Options, Recording, Registration
-from rehearsal.engine.wire.values import UNKNOWN, Secret
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.rehearsal.engine.wire.recording import Options, Recording, Registration
+from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
 
 PASS, REFUSED, UNJUDGED = "pass", "violation", "not evaluated"
 

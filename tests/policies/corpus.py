@@ -17,11 +17,11 @@ from typing import Any
 
 import yaml
 
-from policies.engine.evaluate import Outcome
-from policies.engine.report import check_stack
-from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Level
-from policies.engine.settings import Settings
+from inferplan.policies.engine.evaluate import Outcome
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.rule import Level
+from inferplan.policies.engine.settings import Settings
 
 FOLDER = Path(__file__).parent / "corpus"
 # Conventions of this project that say nothing of safety, and a provider, which a resource alone does not have.

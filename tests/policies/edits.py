@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rehearsal.engine.wire.values import Secret, reveal
+from inferplan.rehearsal.engine.wire.values import Secret, reveal
 
 Inputs = dict[str, Any]
 

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kube import marks
-from rehearsal.engine.wire.recording import Options, Recording, Registration
-from rehearsal.engine.wire.values import Secret
-from rehearsal.secrets import SecretBox, unlock
+from inferplan.kube import marks
+from inferplan.rehearsal.engine.wire.recording import Options, Recording, Registration
+from inferplan.rehearsal.engine.wire.values import Secret
+from inferplan.rehearsal.secrets import SecretBox, unlock
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "live-stack"
 _PASSPHRASE = "inferplan-example"  # noqa: S105 - the throw-away passphrase of the examples

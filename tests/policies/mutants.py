@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rehearsal.engine.wire.recording import Recording
-from rehearsal.engine.wire.values import Secret
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.engine.wire.values import Secret
 from tests.policies.edits import Mutation, pods_in
 from tests.policies.mutations_aws import AWS
 from tests.policies.mutations_objects import RESOURCES

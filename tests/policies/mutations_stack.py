@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from rehearsal.engine.wire.recording import Recording, Registration
+from inferplan.rehearsal.engine.wire.recording import Recording, Registration
 from tests.policies.edits import accelerates, pods_in
 
 # Resources that nobody may leave out, by kind.

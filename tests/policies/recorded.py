@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from policies.engine.rule import Level
-from policies.engine.settings import Settings
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording
+from inferplan.policies.engine.rule import Level
+from inferplan.policies.engine.settings import Settings
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.stacks.test_committed_stacks import PASSPHRASE, recording_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,13 +58,13 @@ def recorded(name: str) -> Recording:
 
 def recording_with(path: Path, name: str, **over: Any) -> Recording:
     """What the program registers for the stack file at `path`, with the top keys `over` in the place of its own."""
-    from rehearsal.secrets import open_secrets
-    from stackfile.reader import read_stack
+    from inferplan.rehearsal.secrets import open_secrets
+    from inferplan.stackfile.reader import read_stack
 
     file = read_stack(path)
     secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=file.secrets_provider, environment=PASSPHRASE)
     config = {**file.config, **secrets.values, **{f"inferplan:{key}": json.dumps(value) for key, value in over.items()}}
-    return record(ROOT / "infra", project="inferplan", stack=name, config=config, secret_keys=frozenset(secrets.values))
+    return record(ROOT / "inferplan" / "infra", project="inferplan", stack=name, config=config, secret_keys=frozenset(secrets.values))
 
 
 def _routed(**more: Any) -> Recording:
@@ -73,7 +73,7 @@ def _routed(**more: Any) -> Recording:
 
 
 def _queued(path: Path, name: str) -> Recording:
-    from stackfile.reader import read_stack
+    from inferplan.stackfile.reader import read_stack
 
     models = json.loads(read_stack(path).config["inferplan:models"])
     pools = {each["pool"]: {} for each in models.values()}

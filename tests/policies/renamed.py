@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording
-from rehearsal.secrets import open_secrets
-from stackfile.reader import StackFile, read_stack
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.secrets import open_secrets
+from inferplan.stackfile.reader import StackFile, read_stack
 from tests.stacks.test_committed_stacks import PASSPHRASE, ROOT
 
 _NAMED = ("models", "nodePools", "storage", "consumers", "queues")
@@ -50,4 +50,6 @@ def renamed(path: Path) -> tuple[dict[str, Any], Recording]:
     config = other_names(file)
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
     keys = frozenset(secrets.values)
-    return config, record(ROOT / "infra", project="inferplan", stack="renamed", config={**texts, **secrets.values}, secret_keys=keys)
+    return config, record(
+        ROOT / "inferplan" / "infra", project="inferplan", stack="renamed", config={**texts, **secrets.values}, secret_keys=keys
+    )

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan import over_budget
-from operations.policy_check import stack_of
-from policies.engine.report import check_stack
-from rehearsal.engine.plan.events import events_of, to_ndjson
-from rehearsal.engine.plan.steps import make_plan
-from review.reader import read_bytes
-from review.report import make_report
+from inferplan.operations.plan import over_budget
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.report import check_stack
+from inferplan.rehearsal.engine.plan.events import events_of, to_ndjson
+from inferplan.rehearsal.engine.plan.steps import make_plan
+from inferplan.review.reader import read_bytes
+from inferplan.review.report import make_report
 from tests.policies.recorded import recording_with, settings_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from operations.policy_check import stack_of
-from policies.engine.evaluate import evaluate_resource
-from policies.engine.rule import Level
-from policies.engine.settings import Settings
-from rehearsal.engine.wire.values import UNKNOWN, Secret
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.evaluate import evaluate_resource
+from inferplan.policies.engine.rule import Level
+from inferplan.policies.engine.settings import Settings
+from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
 from tests.policies.mutants import mutants_of
 from tests.policies.recorded import COMMITTED, EXAMPLES, recorded
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from policies.engine import evaluate
-from policies.engine.evaluate import State, evaluate_resource, label
-from policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownFieldError
-from policies.engine.registry import all_rules
-from policies.engine.report import make_report
-from policies.engine.resource import Resource
-from policies.engine.rule import Level, Violation
-from policies.engine.settings import Settings, SettingsError, parse_settings
+from inferplan.policies.engine import evaluate
+from inferplan.policies.engine.evaluate import State, evaluate_resource, label
+from inferplan.policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownFieldError
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import make_report
+from inferplan.policies.engine.resource import Resource
+from inferplan.policies.engine.rule import Level, Violation
+from inferplan.policies.engine.settings import Settings, SettingsError, parse_settings
 
 SERVICE = Resource(
     type="kubernetes:core/v1:Service", urn="urn:pulumi:test::p::kubernetes:core/v1:Service::s", name="s", inputs={"spec": {}}

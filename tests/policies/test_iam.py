@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from policies.iam import strangers
-from policies.iam.arns import action_like, arn_like, names_every_resource, overlaps
-from policies.iam.conditions import parse_condition
-from policies.subjects.networks import is_internet, network
+from inferplan.policies.iam import strangers
+from inferplan.policies.iam.arns import action_like, arn_like, names_every_resource, overlaps
+from inferplan.policies.iam.conditions import parse_condition
+from inferplan.policies.subjects.networks import is_internet, network
 
 MISSING = None
 OPERATORS = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from operations.policy_check import stack_of
-from policies.engine.report import check_stack
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.report import check_stack
 from tests.policies.recorded import recorded, settings_of
 
 CAPACITY = {"stack-require-pool-capacity", "stack-require-matching-pool"}

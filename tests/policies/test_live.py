@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from operations.policy_check import settings_file, stack_of
-from policies.engine.registry import all_rules, stack_rules
-from policies.engine.report import check_stack
-from policies.engine.settings import read_settings, today
-from rehearsal.engine.wire.recording import Recording, Registration
+from inferplan.operations.policy_check import settings_file, stack_of
+from inferplan.policies.engine.registry import all_rules, stack_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.settings import read_settings, today
+from inferplan.rehearsal.engine.wire.recording import Recording, Registration
 from tests.policies import rows_stack
 from tests.policies.analyzer import MANDATORY, analyze, analyze_stack, configure, pack
 from tests.policies.cases import REFUSED, changed

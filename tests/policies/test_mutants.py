@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from operations.policy_check import stack_of
-from policies.engine.evaluate import evaluate_resource, evaluate_stack
-from policies.engine.registry import all_rules
-from policies.engine.resource import Stack
-from policies.engine.rule import Level
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.evaluate import evaluate_resource, evaluate_stack
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.resource import Stack
+from inferplan.policies.engine.rule import Level
 from tests.policies.mutants import mutants_of, without
 from tests.policies.recorded import NAMES, recorded, settings_of
 

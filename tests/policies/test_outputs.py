@@ -8,11 +8,11 @@ from xml.etree import ElementTree as Xml
 import jsonschema
 import pytest
 
-from cli.check import render
-from operations.policy_check import stack_of
-from policies.engine.registry import all_rules
-from policies.engine.report import check_stack
-from policies.engine.settings import Exemption, Settings
+from inferplan.cli.check import render
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.settings import Exemption, Settings
 from tests.policies.cases import changed
 
 LINKS = "pod-disallow-service-links"

@@ -9,14 +9,14 @@ from functools import cache
 
 import pytest
 
-from operations.policy_check import stack_of
-from policies.engine.evaluate import Outcome, evaluate_resource
-from policies.engine.fields import UNKNOWN
-from policies.engine.report import check_stack
-from policies.engine.resource import Resource
-from policies.engine.rule import Level, State
-from policies.engine.settings import Settings
-from rehearsal.engine.wire.recording import Recording
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.evaluate import Outcome, evaluate_resource
+from inferplan.policies.engine.fields import UNKNOWN
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.resource import Resource
+from inferplan.policies.engine.rule import Level, State
+from inferplan.policies.engine.settings import Settings
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.policies.edits import pods_in
 from tests.policies.recorded import recording_with
 from tests.policies.renamed import NAMESPACE, examples, renamed

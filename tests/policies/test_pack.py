@@ -4,11 +4,11 @@ from datetime import date, timedelta
 
 import pytest
 
-from operations.policy_check import stack_of
-from policies.engine.registry import all_rules
-from policies.engine.report import check_stack
-from policies.engine.settings import Settings, today
-from rehearsal.engine.wire.values import UNKNOWN, Secret, from_wire
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.settings import Settings, today
+from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret, from_wire
 from tests.policies import rows_stack
 from tests.policies.analyzer import MANDATORY, _empty, analyze, analyze_stack, configure, pack, remediated
 from tests.policies.cases import ABSENT, REFUSED, Case, base, changed, edited, label, recording_of

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from policies.engine.registry import all_rules
-from policies.engine.rule import Level, State
-from policies.engine.settings import parse_settings
-from policies.pages import page
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.rule import Level, State
+from inferplan.policies.engine.settings import parse_settings
+from inferplan.policies.pages import page
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)
 def test_a_rule_says_who_it_is(rule):
-    assert rule.check.__module__.startswith("policies.rules.")
+    assert rule.check.__module__.startswith("inferplan.policies.rules.")
     assert rule.check.__name__ == rule.id.replace("-", "_")
     for text in (rule.title, rule.why, rule.remedy, *rule.refs):
         assert text
@@ -26,7 +26,7 @@ def test_a_rule_says_who_it_is(rule):
 
 
 def test_the_pages_are_written_by_one_command(tmp_path):
-    subprocess.run([sys.executable, "-m", "policies.pages", str(tmp_path)], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "inferplan.policies.pages", str(tmp_path)], cwd=ROOT, check=True)
     index = (tmp_path / "README.md").read_text()
     assert {path.stem for path in tmp_path.glob("*.md")} == {*all_rules(), "README"}
     assert [f"({rule}.md)" in index for rule in all_rules()] == [True] * len(all_rules())

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from operations.policy_check import stack_of
-from policies.engine.evaluate import State
-from policies.engine.registry import all_rules
-from policies.engine.report import Report, check_stack
-from policies.engine.rule import Level
-from policies.engine.settings import Settings
-from rehearsal.engine.wire.values import reveal
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.evaluate import State
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import Report, check_stack
+from inferplan.policies.engine.rule import Level
+from inferplan.policies.engine.settings import Settings
+from inferplan.rehearsal.engine.wire.values import reveal
 from tests.policies import rows_access, rows_aws, rows_cluster, rows_pods, rows_stack
 from tests.policies.cases import PASS, REFUSED, Case, cases_of, changed
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from operations.policy_check import stack_of
-from policies.engine.report import check_stack
-from policies.engine.settings import Settings
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.settings import Settings
 from tests.policies.cases import base, recording_of
 
 CAPACITY, SPREAD, BUDGET = "stack-require-pool-capacity", "pod-require-spread", "stack-require-disruption-budget"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cli.check import render
-from operations.policy_check import stack_of
-from policies.engine.registry import all_rules
-from policies.engine.report import Report, check_stack
-from policies.engine.settings import SettingsError, parse_settings, read_settings
+from inferplan.cli.check import render
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import Report, check_stack
+from inferplan.policies.engine.settings import SettingsError, parse_settings, read_settings
 from tests.policies.cases import changed
 
 DAY = "2026-11-21"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from operations.policy_check import judge, stack_of
-from policies.engine.registry import all_rules
-from policies.engine.report import check_stack
-from policies.engine.settings import Settings, read_settings
+from inferplan.operations.policy_check import judge, stack_of
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.settings import Settings, read_settings
 from tests.examples import example_stacks
 from tests.rehearsal.commands import inferplan
 from tests.stacks.test_committed_stacks import PASSPHRASE, recording_of
@@ -69,7 +69,8 @@ def copied(tmp_path):
     """The project's data files in another folder, the program by reference."""
     project = tmp_path / "project"
     (project / "policies" / "stacks").mkdir(parents=True)
-    for name in ("Pulumi.yaml", "stacks", "infra"):
+    for name in ("Pulumi.yaml", "stacks", "inferplan/infra"):
+        (project / name).parent.mkdir(exist_ok=True)
         (project / name).symlink_to(ROOT / name)
     return project
 

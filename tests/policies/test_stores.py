@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from components.storage.spec import StoreSpec
-from operations.policy_check import judge
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.components.storage.spec import StoreSpec
+from inferplan.operations.policy_check import judge
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.policies.recorded import recording_with
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from cli import up
-from operations.errors import OperationError
-from operations.policy_check import judge
+from inferplan.cli import up
+from inferplan.operations.errors import OperationError
+from inferplan.operations.policy_check import judge
 from tests.lanes import in_full
 from tests.policies.analyzer import MANDATORY, analyze, configure, pack
 from tests.policies.mutants import mutants_of, without
 from tests.policies.recorded import recorded
 
 if TYPE_CHECKING:
-    from operations.workspace import Workspace
+    from inferplan.operations.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 

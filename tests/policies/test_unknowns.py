@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from operations.policy_check import stack_of
-from policies.engine.evaluate import State, evaluate_stack
-from policies.engine.fields import UNKNOWN as UNREADABLE
-from policies.engine.registry import all_rules
-from policies.engine.report import check_stack
-from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Level
-from policies.engine.settings import Exemption
-from rehearsal.engine.wire.values import UNKNOWN
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.evaluate import State, evaluate_stack
+from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.rule import Level
+from inferplan.policies.engine.settings import Exemption
+from inferplan.rehearsal.engine.wire.values import UNKNOWN
 from tests.policies.cases import UNJUDGED, Row, base, edited, label, recording_of
 from tests.policies.test_rules import ROWS, only
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.engine.evaluate import State
-from policies.engine.fields import UNKNOWN
-from policies.engine.registry import all_rules
-from policies.engine.report import check_stack
-from policies.engine.resource import Resource, Stack
-from policies.engine.rule import Level
-from policies.engine.settings import Settings
+from inferplan.policies.engine.evaluate import State
+from inferplan.policies.engine.fields import UNKNOWN
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.rule import Level
+from inferplan.policies.engine.settings import Settings
 
 FOLDER = Path(__file__).parent / "wild"
 CASES = [case for path in sorted(FOLDER.glob("*.yaml")) for case in yaml.safe_load(path.read_text())]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import run
+from inferplan.cli.main import run
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]

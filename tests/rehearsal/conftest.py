@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from rehearsal.cluster import clusters, delete, start
-from rehearsal.cluster.api import Api
-from rehearsal.engine.wait.object_events import Waiting
-from rehearsal.progress import plain
+from inferplan.rehearsal.cluster import clusters, delete, start
+from inferplan.rehearsal.cluster.api import Api
+from inferplan.rehearsal.engine.wait.object_events import Waiting
+from inferplan.rehearsal.progress import plain
 from tests.rehearsal.commands import inferplan, started, up
 
 
@@ -87,7 +87,7 @@ def patient(monkeypatch):
     those who wait stands still until then.
     """
     now = [0.0]
-    monkeypatch.setattr("rehearsal.engine.wait.waiter.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("inferplan.rehearsal.engine.wait.waiter.time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def listener(words: str, hear=lambda _event: None):
         def listen(event):

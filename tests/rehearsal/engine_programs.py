@@ -9,11 +9,11 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, Secret, Service
 
-from rehearsal.cluster.api import Api, ApiError
+from inferplan.rehearsal.cluster.api import Api, ApiError
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from rehearsal.cluster import Cluster
+    from inferplan.rehearsal.cluster import Cluster
 
 PROJECT = "engine"
 

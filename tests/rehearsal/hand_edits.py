@@ -6,7 +6,7 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
-from rehearsal.cluster.api import Api
+from inferplan.rehearsal.cluster.api import Api
 
 INFERENCE = "namespaces/inference"
 MODEL = f"/apis/apps/v1/{INFERENCE}/deployments/llama-3-8b"

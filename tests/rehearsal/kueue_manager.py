@@ -17,12 +17,12 @@ from typing import Any
 
 import yaml
 
-from rehearsal.cluster import Cluster
-from rehearsal.cluster.api import Api
-from rehearsal.progress import silent
-from rehearsal.toolchain.build import ensure_source
-from rehearsal.toolchain.crds import CrdSource, crd_sources, source_files
-from rehearsal.toolchain.pins import Source
+from inferplan.rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster.api import Api
+from inferplan.rehearsal.progress import silent
+from inferplan.rehearsal.toolchain.build import ensure_source
+from inferplan.rehearsal.toolchain.crds import CrdSource, crd_sources, source_files
+from inferplan.rehearsal.toolchain.pins import Source
 from tests.rehearsal.operator_programs import await_ready, free_ports, install, local_service, running
 
 SPACE = "kueue-system"

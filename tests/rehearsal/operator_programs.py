@@ -16,9 +16,9 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from rehearsal.cluster.api import Api
-from rehearsal.cluster.pki import certificate, private_bytes
-from rehearsal.files import write_atomically
+from inferplan.rehearsal.cluster.api import Api
+from inferplan.rehearsal.cluster.pki import certificate, private_bytes
+from inferplan.rehearsal.files import write_atomically
 
 _READY_SECONDS = 120
 _STOP_SECONDS = 30

@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from components.nodes.fake_nodes import fake_nodes
-from components.nodes.pool import NodeLocation
-from components.nodes.spec import ExistingPool
-from kube.names import POOL_LABEL
-from rehearsal.cluster import Cluster
+from inferplan.components.nodes.fake_nodes import fake_nodes
+from inferplan.components.nodes.pool import NodeLocation
+from inferplan.components.nodes.spec import ExistingPool
+from inferplan.kube.names import POOL_LABEL
+from inferplan.rehearsal.cluster import Cluster
 from tests.patience import PATIENCE_SECONDS
 from tests.scenarios.play import client
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster import Cluster
 from tests.ports import free_port
 from tests.rehearsal.engine_programs import api_of
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube.quantity import amount, canonical
-from rehearsal.cluster.api import ApiError
+from inferplan.kube.quantity import amount, canonical
+from inferplan.rehearsal.cluster.api import ApiError
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.kube.quantities import NOT_QUANTITIES, QUANTITIES, texts
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.cluster import require_owned, start
-from rehearsal.cluster.processes import running
-from rehearsal.errors import ClusterError, DiskFullError, ForeignClusterError, RehearsalError
-from rehearsal.toolchain import ensure
-from rehearsal.toolchain.build import toolchain_digest
+from inferplan.rehearsal.cluster import require_owned, start
+from inferplan.rehearsal.cluster.processes import running
+from inferplan.rehearsal.errors import ClusterError, DiskFullError, ForeignClusterError, RehearsalError
+from inferplan.rehearsal.toolchain import ensure
+from inferplan.rehearsal.toolchain.build import toolchain_digest
 from tests.lanes import in_full
 
 pytestmark = pytest.mark.cluster

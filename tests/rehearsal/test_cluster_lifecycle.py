@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.cluster import delete, start, status
-from rehearsal.cluster.components import COMPONENTS
-from rehearsal.cluster.processes import end, running
-from rehearsal.errors import ClusterError
-from rehearsal.progress import StepFinished
+from inferplan.rehearsal.cluster import delete, start, status
+from inferplan.rehearsal.cluster.components import COMPONENTS
+from inferplan.rehearsal.cluster.processes import end, running
+from inferplan.rehearsal.errors import ClusterError
+from inferplan.rehearsal.progress import StepFinished
 
 pytestmark = pytest.mark.cluster
 
@@ -88,7 +88,7 @@ def test_a_second_start_reuses_the_same_processes(cluster):
 
 @pytest.mark.usefixtures("own_state")
 def test_cluster_outlives_process_that_started_it_and_delete_spares_similar_processes(tmp_path):
-    subprocess.run([sys.executable, "-c", "from rehearsal.cluster import start; start('outlive')"], check=True)
+    subprocess.run([sys.executable, "-c", "from inferplan.rehearsal.cluster import start; start('outlive')"], check=True)
     assert status("outlive") == "running"
     made = start("outlive")
     assert made.outcome == "reused"

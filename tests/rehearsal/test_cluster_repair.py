@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.cluster import delete, require_owned, start, status
-from rehearsal.cluster.components import API_SERVER, COMPONENTS
-from rehearsal.cluster.processes import end, running
-from rehearsal.cluster.startup import is_free
-from rehearsal.progress import Notice
+from inferplan.rehearsal.cluster import delete, require_owned, start, status
+from inferplan.rehearsal.cluster.components import API_SERVER, COMPONENTS
+from inferplan.rehearsal.cluster.processes import end, running
+from inferplan.rehearsal.cluster.startup import is_free
+from inferplan.rehearsal.progress import Notice
 from tests.lanes import in_full
 
 pytestmark = pytest.mark.cluster
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.cluster
 # Goes no further than the step that the second argument names until it is told to, or dies once the file is there that the third names.
 START = """
 import os, signal, sys
-from rehearsal.cluster import start
-from rehearsal.progress import line_of
+from inferplan.rehearsal.cluster import start
+from inferplan.rehearsal.progress import line_of
 
 _, name, step, last_file = sys.argv
 held = []

@@ -10,8 +10,8 @@ import subprocess
 import pytest
 import yaml
 
-from cli import main
-from rehearsal.cluster import Cluster
+from inferplan.cli import main
+from inferplan.rehearsal.cluster import Cluster
 from tests.rehearsal.commands import ROOT
 from tests.rehearsal.rack import bare_rack
 

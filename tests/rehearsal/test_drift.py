@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from operations.drift.cluster import simulated
-from operations.drift.drift import drift
-from operations.drift.finding import Finding, Words, document, lines
-from operations.workspace import open_workspace
-from rehearsal.cluster import start
-from rehearsal.cluster.api import Api, ApiError
-from rehearsal.cluster.record import Cluster
-from rehearsal.engine.apply.objects import MANAGER
-from rehearsal.engine.wire.recording import Recording
+from inferplan.operations.drift.cluster import simulated
+from inferplan.operations.drift.drift import drift
+from inferplan.operations.drift.finding import Finding, Words, document, lines
+from inferplan.operations.workspace import open_workspace
+from inferplan.rehearsal.cluster import start
+from inferplan.rehearsal.cluster.api import Api, ApiError
+from inferplan.rehearsal.cluster.record import Cluster
+from inferplan.rehearsal.engine.apply.objects import MANAGER
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.lanes import in_full
 from tests.rehearsal.commands import STACK, changed_objects, inferplan, up
 from tests.rehearsal.hand_edits import EDITS, GATEWAY, HIDDEN, SERVICE, SILENT, Edit, resolved

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from operations.simulated_nodes import nodes_wanted
-from rehearsal.cluster import start
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.operations.simulated_nodes import nodes_wanted
+from inferplan.rehearsal.cluster import start
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.commands import ROOT, inferplan, started
 

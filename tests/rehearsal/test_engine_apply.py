@@ -13,10 +13,10 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, ConfigMapPatch, Namespace, PersistentVolume, PersistentVolumeClaim, Secret
 
-from rehearsal.engine.apply.run import applied, apply, down
-from rehearsal.engine.wait.object_events import Applied, ApplyFailed, Ready
-from rehearsal.engine.wire.values import Secret as Marked
-from rehearsal.errors import ProgramFailed
+from inferplan.rehearsal.engine.apply.run import applied, apply, down
+from inferplan.rehearsal.engine.wait.object_events import Applied, ApplyFailed, Ready
+from inferplan.rehearsal.engine.wire.values import Secret as Marked
+from inferplan.rehearsal.errors import ProgramFailed
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, objects_in, platform, pod
 
 pytestmark = pytest.mark.cluster

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.engine.apply.run import applied, apply, down
+from inferplan.rehearsal.engine.apply.run import applied, apply, down
 from tests.lanes import in_full
 from tests.rehearsal.engine_programs import PROJECT, exists, names, objects_in, platform
 
@@ -24,9 +24,9 @@ STACK = "crash"
 CHILD = """
 import functools, itertools, json, os, signal, sys
 from pathlib import Path
-from rehearsal.cluster import require_owned
-from rehearsal.cluster.api import Api
-from rehearsal.engine.apply.run import apply
+from inferplan.rehearsal.cluster import require_owned
+from inferplan.rehearsal.cluster.api import Api
+from inferplan.rehearsal.engine.apply.run import apply
 from tests.rehearsal.engine_programs import platform
 
 job = json.loads(sys.argv[1])

@@ -9,8 +9,8 @@ import pytest
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap
 
-from rehearsal.engine.apply.run import applied, apply, down
-from rehearsal.engine.wait.object_events import ApplyFailed
+from inferplan.rehearsal.engine.apply.run import applied, apply, down
+from inferplan.rehearsal.engine.wait.object_events import ApplyFailed
 from tests.rehearsal.engine_programs import PROJECT, names
 
 pytestmark = pytest.mark.cluster

@@ -13,11 +13,11 @@ from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, ResourceQuota, Secret, Service
 from pulumi_kubernetes.networking.v1 import Ingress
 
-from rehearsal.engine.apply.objects import Objects
-from rehearsal.engine.apply.run import apply, down
-from rehearsal.engine.wait import waiter
-from rehearsal.engine.wait.object_events import ApplyFailed, Ready, Waiting
-from rehearsal.errors import BusyError
+from inferplan.rehearsal.engine.apply.objects import Objects
+from inferplan.rehearsal.engine.apply.run import apply, down
+from inferplan.rehearsal.engine.wait import waiter
+from inferplan.rehearsal.engine.wait.object_events import ApplyFailed, Ready, Waiting
+from inferplan.rehearsal.errors import BusyError
 from tests.lanes import in_full
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, platform, pod

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from operations.contract import contract_of
-from operations.status import StackState, read_state
-from operations.workspace import Workspace, open_workspace
-from rehearsal.cluster import Cluster, delete, start
-from rehearsal.cluster.definitions import installer
-from rehearsal.engine.apply.run import Outcome, apply
-from rehearsal.progress import silent
+from inferplan.operations.contract import contract_of
+from inferplan.operations.status import StackState, read_state
+from inferplan.operations.workspace import Workspace, open_workspace
+from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.engine.apply.run import Outcome, apply
+from inferplan.rehearsal.progress import silent
 from tests.lanes import in_full
 from tests.rehearsal.reviewed import REVIEWED
 from tests.rehearsal.traces import LWS, RAY, differences, kept, traces

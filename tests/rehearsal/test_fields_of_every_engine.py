@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from operations.workspace import open_workspace
-from rehearsal.cluster import delete, start
-from rehearsal.cluster.definitions import installer
-from rehearsal.engine.apply.run import apply
-from rehearsal.progress import silent
+from inferplan.operations.workspace import open_workspace
+from inferplan.rehearsal.cluster import delete, start
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.engine.apply.run import apply
+from inferplan.rehearsal.progress import silent
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full]
 

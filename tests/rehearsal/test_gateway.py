@@ -7,13 +7,13 @@ import json
 
 import pytest
 
-from components.gateway import keys
-from rehearsal.cluster import start
-from rehearsal.cluster.api import Api
-from rehearsal.cluster.definitions import installer
-from rehearsal.engine.wire.values import reveal
-from rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
-from stackfile.reader import read_stack
+from inferplan.components.gateway import keys
+from inferplan.rehearsal.cluster import start
+from inferplan.rehearsal.cluster.api import Api
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.engine.wire.values import reveal
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
+from inferplan.stackfile.reader import read_stack
 from tests.canaries import hits
 from tests.patience import PATIENCE_SECONDS
 from tests.printed_keys import read_key

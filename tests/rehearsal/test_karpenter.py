@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from operations.buying import bought_pools, instance_types, purchase_lines
-from operations.simulated_nodes import nodes_wanted
-from rehearsal.cluster import start
-from rehearsal.cluster.karpenter import Purchase
-from rehearsal.errors import ToolchainError
-from rehearsal.toolchain.build import ensure_source
-from rehearsal.toolchain.pins import KARPENTER
-from review.prices import price_list
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.operations.buying import bought_pools, instance_types, purchase_lines
+from inferplan.operations.simulated_nodes import nodes_wanted
+from inferplan.rehearsal.cluster import start
+from inferplan.rehearsal.cluster.karpenter import Purchase
+from inferplan.rehearsal.errors import ToolchainError
+from inferplan.rehearsal.toolchain.build import ensure_source
+from inferplan.rehearsal.toolchain.pins import KARPENTER
+from inferplan.review.prices import price_list
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.rehearsal.commands import ROOT, inferplan
 
 LINE = re.compile(r"^Karpenter bought (\d+) x (\S+) \((\S+)\) for (\S+): (\S+) USD per hour$", re.MULTILINE)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from components.nodes.fake_nodes import fake_nodes
-from components.nodes.spec import SimulatedPool
-from operations.buying import instance_types
-from operations.workspace import open_workspace
-from rehearsal.cluster import delete, start
-from rehearsal.cluster.definitions import installer
-from rehearsal.cluster.karpenter import karpenter, purchases
-from rehearsal.cluster.processes import running
-from rehearsal.errors import ToolchainError
-from rehearsal.progress import silent
+from inferplan.components.nodes.fake_nodes import fake_nodes
+from inferplan.components.nodes.spec import SimulatedPool
+from inferplan.operations.buying import instance_types
+from inferplan.operations.workspace import open_workspace
+from inferplan.rehearsal.cluster import delete, start
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.cluster.karpenter import karpenter, purchases
+from inferplan.rehearsal.cluster.processes import running
+from inferplan.rehearsal.errors import ToolchainError
+from inferplan.rehearsal.progress import silent
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.commands import ROOT, STACK
 from tests.rehearsal.keda_operator import keda

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from operations.contract import contract_of
-from operations.status import read_state
-from operations.workspace import open_workspace
-from rehearsal.cluster import delete, start
-from rehearsal.cluster.definitions import installer
-from rehearsal.engine.apply.run import apply, down
-from rehearsal.engine.wait.object_events import Waiting
-from rehearsal.errors import ToolchainError
-from rehearsal.progress import silent
+from inferplan.operations.contract import contract_of
+from inferplan.operations.status import read_state
+from inferplan.operations.workspace import open_workspace
+from inferplan.rehearsal.cluster import delete, start
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.engine.apply.run import apply, down
+from inferplan.rehearsal.engine.wait.object_events import Waiting
+from inferplan.rehearsal.errors import ToolchainError
+from inferplan.rehearsal.progress import silent
 from tests.rehearsal.kueue_manager import kueue, parts
 from tests.rehearsal.test_fields_of_every_engine import ENGINES, LLAMA, SECTIONS
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import TypeAdapter
 
-from components.nodes.fake_nodes import fake_nodes
-from components.nodes.node_pool import NodePool, RuntimeClasses
-from components.nodes.spec import NodePoolSpec
-from rehearsal.cluster.api import Api, ApiError
-from rehearsal.engine.apply.run import apply, down
+from inferplan.components.nodes.fake_nodes import fake_nodes
+from inferplan.components.nodes.node_pool import NodePool, RuntimeClasses
+from inferplan.components.nodes.spec import NodePoolSpec
+from inferplan.rehearsal.cluster.api import Api, ApiError
+from inferplan.rehearsal.engine.apply.run import apply, down
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rehearsal.cluster import Cluster
+    from inferplan.rehearsal.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -8,10 +8,10 @@ import pulumi
 import pytest
 from pulumi_kubernetes.apiextensions import CustomResource
 
-from rehearsal.cluster.definitions import installer
-from rehearsal.engine.apply.run import apply, down
-from rehearsal.engine.wait.object_events import ApplyFailed, Ready, Waiting
-from rehearsal.progress import silent
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.engine.apply.run import apply, down
+from inferplan.rehearsal.engine.wait.object_events import ApplyFailed, Ready, Waiting
+from inferplan.rehearsal.progress import silent
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.engine_programs import PROJECT, Node, api_of, pod
 

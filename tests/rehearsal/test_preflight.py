@@ -9,14 +9,14 @@ from functools import partial
 import pytest
 import yaml
 
-from operations.down import blockers
-from operations.errors import OperationError
-from operations.live import LiveCluster, ObjectKey
-from operations.preflight import check_operators, check_rights
-from operations.recovery.volumes import settle_volumes
-from operations.update import patch_simulated_volume
-from rehearsal.cluster import Cluster
-from rehearsal.cluster.api import Api
+from inferplan.operations.down import blockers
+from inferplan.operations.errors import OperationError
+from inferplan.operations.live import LiveCluster, ObjectKey
+from inferplan.operations.preflight import check_operators, check_rights
+from inferplan.operations.recovery.volumes import settle_volumes
+from inferplan.operations.update import patch_simulated_volume
+from inferplan.rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster.api import Api
 from tests.scenarios.play import client
 
 pytestmark = pytest.mark.cluster

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cluster.api import Api, ApiError
-from rehearsal.engine.apply.run import apply, down
-from rehearsal.engine.wait.object_events import ApplyFailed, Waiting
+from inferplan.rehearsal.cluster.api import Api, ApiError
+from inferplan.rehearsal.engine.apply.run import apply, down
+from inferplan.rehearsal.engine.wait.object_events import ApplyFailed, Waiting
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.cluster
 
-INFRA = Path(__file__).resolve().parents[2] / "infra"
+INFRA = Path(__file__).resolve().parents[2] / "inferplan" / "infra"
 COMMIT = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 WORDS = "not READY: pytorch_model.bin: loading this kind of file runs code that it contains; add it to preheat.exclude"
 # No node is this large: the Job's pod waits until the test says how it ended.

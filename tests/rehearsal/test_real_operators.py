@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from operations.contract import contract_of
-from operations.status import read_state
-from operations.workspace import open_workspace
-from rehearsal.cluster import Cluster, delete, start
-from rehearsal.cluster.definitions import installer
-from rehearsal.engine.apply.operators import stub
-from rehearsal.engine.apply.run import apply
-from rehearsal.engine.wait.object_events import Ready
-from rehearsal.progress import silent
+from inferplan.operations.contract import contract_of
+from inferplan.operations.status import read_state
+from inferplan.operations.workspace import open_workspace
+from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.engine.apply.operators import stub
+from inferplan.rehearsal.engine.apply.run import apply
+from inferplan.rehearsal.engine.wait.object_events import Ready
+from inferplan.rehearsal.progress import silent
 from tests.rehearsal import real_operators
 from tests.rehearsal.traces import KEPT, LWS, RAY, kept, traces
 

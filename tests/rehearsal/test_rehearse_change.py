@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from cli.main import run
+from inferplan.cli.main import run
 from tests.checkouts import committed, git, make_checkout
 from tests.patience import PATIENCE_SECONDS
 
@@ -39,14 +39,14 @@ def test_new_weights_roll_in_place_and_lowest_replicas_are_recorded(checkout, mo
 
 @pytest.mark.full
 def test_report_quotes_api_server_on_immutable_fields(checkout, monkeypatch, tmp_path):
-    from review.findings import load
-    from review.markdown import render
-    from review.report import make_report
+    from inferplan.review.findings import load
+    from inferplan.review.markdown import render
+    from inferplan.review.report import make_report
     from tests.review_streams import preview, stack_step
 
     # Every Deployment selects its pods by one label more.
     more = (r"(INSTANCE_LABEL: instance)\}", r'\1, "app.kubernetes.io/version": "two"}')
-    head = committed(checkout, more, file="components/naming.py")
+    head = committed(checkout, more, file="inferplan/components/naming.py")
     code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
     assert (code, found["outcome"]) == (0, "ready")
     words = "the API server does not update it in place: spec.selector: field is immutable"
@@ -62,7 +62,7 @@ def test_report_quotes_api_server_on_immutable_fields(checkout, monkeypatch, tmp
 def test_rejection_of_pulumi_names_the_existing_object(checkout, monkeypatch, tmp_path):
     # The same Service under another URN: Pulumi creates before it deletes.
     renamed = (r"core\.Service\(name, metadata=metadata, spec=_service", 'core.Service(f"{name}-answers", metadata=metadata, spec=_service')
-    head = committed(checkout, renamed, file="components/serving/model_service.py")
+    head = committed(checkout, renamed, file="inferplan/components/serving/model_service.py")
     code, findings = rehearsed(checkout, head, monkeypatch, tmp_path)
     assert (code, findings["outcome"]) == (3, "refused")
     assert len(findings["refusals"]) == 2
@@ -74,7 +74,7 @@ def test_rejection_of_pulumi_names_the_existing_object(checkout, monkeypatch, tm
 @pytest.mark.full
 def test_unschedulable_pods_are_pending_with_reason_of_scheduler(checkout, monkeypatch, tmp_path):
     selector = (r"node_selector=dict\(target\.node_selector\)", 'node_selector={"example.com/no": "such"}')
-    head = committed(checkout, selector, file="components/serving/workload.py")
+    head = committed(checkout, selector, file="inferplan/components/serving/workload.py")
     code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
     assert (code, found["outcome"]) == (3, "refused")
     assert any("didn't match Pod's node affinity/selector" in each for each in found["pending"])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from components.nodes.fake_nodes import fake_nodes
-from components.nodes.spec import SimulatedPool
-from stackfile.checks.placement import room_for_surge
+from inferplan.components.nodes.fake_nodes import fake_nodes
+from inferplan.components.nodes.spec import SimulatedPool
+from inferplan.stackfile.checks.placement import room_for_surge
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.operator_programs import install
 from tests.unit.serving.models import deployment_of, vllm

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from rehearsal.cluster.definitions import installer
-from rehearsal.engine.wire.values import reveal
-from rehearsal.progress import silent
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.engine.wire.values import reveal
+from inferplan.rehearsal.progress import silent
 from tests.rehearsal.commands import inferplan, up, variant
 from tests.rehearsal.conftest import local_api
 from tests.unit.serving.models import declared, vllm

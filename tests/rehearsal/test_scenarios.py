@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.cluster import Cluster, delete, start
-from rehearsal.engine.apply.run import applied
+from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.engine.apply.run import applied
 from tests.scenarios.play import Ended, play
 from tests.scenarios.transitions import ENDINGS, FOLLOWING, TRANSITIONS, Config, Transition
 

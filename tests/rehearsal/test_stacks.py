@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.cluster import start, status
-from rehearsal.cluster.api import Api, ApiError
-from rehearsal.cluster.processes import running
-from rehearsal.cluster.record import cluster_directory
+from inferplan.rehearsal.cluster import start, status
+from inferplan.rehearsal.cluster.api import Api, ApiError
+from inferplan.rehearsal.cluster.processes import running
+from inferplan.rehearsal.cluster.record import cluster_directory
 from tests.rehearsal.commands import STACK, changed_objects, inferplan, up, variant
 
 pytestmark = pytest.mark.cluster

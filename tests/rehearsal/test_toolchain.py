@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from rehearsal.errors import ToolchainError
-from rehearsal.toolchain import crd_documents, crd_files, crd_groups, crds, ensure
-from rehearsal.toolchain.go import find_go
+from inferplan.rehearsal.errors import ToolchainError
+from inferplan.rehearsal.toolchain import crd_documents, crd_files, crd_groups, crds, ensure
+from inferplan.rehearsal.toolchain.go import find_go
 from tests.lanes import in_full
 from tests.patience import PATIENCE_SECONDS
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster import Cluster
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.rack import bare_rack
 from tests.tutorials import ROOT, Block, blocks
@@ -31,7 +31,8 @@ class Reader:
     """A person at a shell in a copy of the project; variables that a block exports stay for the next one."""
 
     def __init__(self, folder: Path) -> None:
-        for name in ("Pulumi.yaml", "infra", "schemas", "docs"):
+        for name in ("Pulumi.yaml", "inferplan/infra", "schemas", "docs"):
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).symlink_to(ROOT / name)
         shutil.copytree(ROOT / "stacks", folder / "stacks")
         shutil.copytree(ROOT / "policies" / "stacks", folder / "policies" / "stacks")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from review import html as page
-from review.reader import read_file
-from review.report import make_report
+from inferplan.review import html as page
+from inferplan.review.reader import read_file
+from inferplan.review.report import make_report
 from tests.patience import PATIENCE_SECONDS
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "kubernetes-previews"

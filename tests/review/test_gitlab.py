@@ -19,8 +19,8 @@ def test_the_jobs_run_on_merge_requests_and_their_scripts_are_sound(job):
 
 
 def test_the_note_is_found_by_the_reports_marker():
-    from review.markdown import marker
-    from review.report import make_report
+    from inferplan.review.markdown import marker
+    from inferplan.review.report import make_report
 
     (wanted,) = re.findall(r'startswith\("(.*?)"\)', "".join(EXAMPLE["report"]["script"]))
     assert marker(make_report([])).startswith(wanted)

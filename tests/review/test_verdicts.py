@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from review.report import make_report
-from review.verdict import CALM as CALM_RANK
+from inferplan.review.report import make_report
+from inferplan.review.verdict import CALM as CALM_RANK
 from tests.review.verdicts.change import CALM, CRITICAL, DISRUPTIVE, changes_in, preview_of
 
 RISKY, HARMLESS = changes_in("risky"), changes_in("harmless")

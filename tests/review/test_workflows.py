@@ -55,8 +55,8 @@ def test_code_of_a_pull_request_never_runs_with_the_right_to_write_or_from_a_for
 
 
 def test_the_comment_is_found_by_its_marker_over_all_pages_and_made_after_failures_too():
-    from review.markdown import marker
-    from review.report import make_report
+    from inferplan.review.markdown import marker
+    from inferplan.review.report import make_report
 
     text = (ROOT / ".github" / "workflows" / "comment.yml").read_text()
     (wanted,) = re.findall(r'startswith\("(.*?)"\)', text)
@@ -162,15 +162,15 @@ def test_every_program_of_a_script_is_on_the_runner_or_installed_by_a_step_befor
 
 
 def test_pulumi_finds_the_hash_locked_environment_without_uv_on_the_path():
-    for project in ("Pulumi.yaml", "policies/PulumiPolicy.yaml"):
+    for project in ("Pulumi.yaml", "inferplan/policies/PulumiPolicy.yaml"):
         options = yaml.safe_load((ROOT / project).read_text())["runtime"]["options"]
         # uv's toolchain needs `uv` on PATH and runs `uv sync`, which resolves packages without hashes; pip's takes what is there.
         assert options.get("toolchain", "pip") == "pip"
         assert (ROOT / project).parent.joinpath(options["virtualenv"]).resolve() == ROOT / ".venv"
     # Pulumi installs by itself only where it finds no environment, or such a file.
     assert not list(ROOT.glob("requirements.txt"))
-    assert not list((ROOT / "infra").glob("requirements.txt"))
-    assert not list((ROOT / "policies").glob("requirements.txt"))
+    assert not list((ROOT / "inferplan" / "infra").glob("requirements.txt"))
+    assert not list((ROOT / "inferplan" / "policies").glob("requirements.txt"))
 
 
 def test_what_was_approved_is_what_is_brought_up():

@@ -9,7 +9,7 @@ READY_WITHIN_SECONDS = 60
 
 def shorten() -> None:
     """Replace the arithmetic of deadlines before the workload module imports it."""
-    from components.serving import demand as module
+    from inferplan.components.serving import demand as module
 
     full = module.timing
     module.timing = lambda **sizes: replace(full(**sizes), progress_deadline=READY_WITHIN_SECONDS, rollout=READY_WITHIN_SECONDS)

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from operations.downtime import declared_servers, without_ready_server
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording
+from inferplan.operations.downtime import declared_servers, without_ready_server
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.scenarios.transitions import Config, Transition
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,4 +44,4 @@ def declared_deployments(config: Config) -> dict[str, dict[str, Any]]:
 def _recording(config: Config) -> Recording:
     """What the stack of `config` declares."""
     values = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
-    return record(ROOT / "infra", project="inferplan", stack="scenarios", config=values, secret_keys={"inferplan:apiKeySeed"})
+    return record(ROOT / "inferplan" / "infra", project="inferplan", stack="scenarios", config=values, secret_keys={"inferplan:apiKeySeed"})

@@ -6,7 +6,7 @@ import threading
 from collections import defaultdict
 from typing import Any
 
-from rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster import Cluster
 
 _PATH = "/apis/discovery.k8s.io/v1/endpointslices"
 _CATCH_UP_SECONDS = 30.0

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rehearsal.cluster import Cluster
-from rehearsal.cluster.api import Api, ApiError
+from inferplan.rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster.api import Api, ApiError
 from tests.scenarios.declarations import announced, must_fail
 from tests.scenarios.endpoints import Endpoints
 from tests.scenarios.transitions import Config, Transition

@@ -34,7 +34,7 @@ def main() -> None:
 def _warm_up() -> None:
     shorten()
     # Everything that a run imports, so that a child costs a fork; no thread may run in this process.
-    for module in ("infra.compose", "rehearsal.engine.apply.run", "rehearsal.cluster"):
+    for module in ("inferplan.infra.compose", "inferplan.rehearsal.engine.apply.run", "inferplan.rehearsal.cluster"):
         importlib.import_module(module)
 
     os.chdir(ROOT)
@@ -56,15 +56,15 @@ def _in_child(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run(job: dict[str, Any]) -> dict[str, Any]:
-    from operations.live import LiveCluster
-    from operations.recovery.declared import declared_keys
-    from operations.recovery.volumes import settle_volumes
-    from operations.update import patch_simulated_volume
-    from rehearsal.cluster import start
-    from rehearsal.cluster.definitions import installer
-    from rehearsal.engine.apply.run import apply
-    from rehearsal.engine.program.record import record
-    from rehearsal.progress import silent
+    from inferplan.operations.live import LiveCluster
+    from inferplan.operations.recovery.declared import declared_keys
+    from inferplan.operations.recovery.volumes import settle_volumes
+    from inferplan.operations.update import patch_simulated_volume
+    from inferplan.rehearsal.cluster import start
+    from inferplan.rehearsal.cluster.definitions import installer
+    from inferplan.rehearsal.engine.apply.run import apply
+    from inferplan.rehearsal.engine.program.record import record
+    from inferplan.rehearsal.progress import silent
 
     # Only the main thread takes a Ctrl-C, as in a command.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -93,12 +93,12 @@ def _ignore(text: str) -> None:
 
 
 def _program() -> None:
-    runpy.run_path(str(ROOT / "infra"), init_globals={"REHEARSAL": True}, run_name="__main__")
+    runpy.run_path(str(ROOT / "inferplan" / "infra"), init_globals={"REHEARSAL": True}, run_name="__main__")
 
 
 def _end_at(number: int, how: signal.Signals) -> None:
     """Send this process `how` when its `number`-th request that changed something was answered."""
-    from rehearsal.cluster.api import Api, ApiError
+    from inferplan.rehearsal.cluster.api import Api, ApiError
 
     send, lock, left = Api._send, threading.Lock(), [number]
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rehearsal.engine.wire.recording import Recording, Registration
-from rehearsal.engine.wire.values import UNKNOWN, Secret
+from inferplan.rehearsal.engine.wire.recording import Recording, Registration
+from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
 
 # Types to the paths of inputs that a reviewer looks at; a resource of another type is told by type and name alone.
 KEY_INPUTS: Mapping[str, tuple[str, ...]] = {

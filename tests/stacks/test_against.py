@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cli.main import run
-from review.markdown import render
-from review.reader import read_file
-from review.report import make_report
+from inferplan.cli.main import run
+from inferplan.review.markdown import render
+from inferplan.review.reader import read_file
+from inferplan.review.report import make_report
 from tests.checkouts import committed, git, make_checkout
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.engine.wire.recording import Recording
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.lanes import in_full
 from tests.stacks.test_committed_stacks import ROOT, STACKS, recording_of
 from tests.unit.aws.rig import declared_by

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.engine.plan.states import save
-from rehearsal.engine.plan.steps import make_plan
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording
-from rehearsal.secrets import open_secrets
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.rehearsal.engine.plan.states import save
+from inferplan.rehearsal.engine.plan.steps import make_plan
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.secrets import open_secrets
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.examples import example_stacks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ def recording_of(stack: str) -> Recording:
     file = read_stack(STACKS[stack])
     secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=file.secrets_provider, environment=PASSPHRASE)
     config = {**file.config, **secrets.values}
-    return record(ROOT / "infra", project="inferplan", stack=stack, config=config, secret_keys=frozenset(secrets.values))
+    return record(ROOT / "inferplan" / "infra", project="inferplan", stack=stack, config=config, secret_keys=frozenset(secrets.values))
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording
-from rehearsal.engine.wire.values import UNKNOWN
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.engine.wire.values import UNKNOWN
 
 PROJECT = Path(__file__).resolve().parents[2]
 SEED = "0123456789abcdef" * 4
@@ -174,7 +174,7 @@ def recorded(change: Callable[[Sections], None]) -> Recording:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(PROJECT)
         return record(
-            PROJECT / "infra",
+            PROJECT / "inferplan" / "infra",
             project="inferplan",
             stack="test",
             config=config,

@@ -20,7 +20,7 @@ def refuse(*arguments, **options):
 
 socket.socket.connect = socket.socket.connect_ex = refuse
 socket.getaddrinfo = refuse
-from cli.main import run
+from inferplan.cli.main import run
 run(["plan", sys.argv[1]])
 """
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from images.catalogue import facts_of, family_of
-from images.starts import missing_programs, programs_called, unwritable_paths
+from inferplan.images.catalogue import facts_of, family_of
+from inferplan.images.starts import missing_programs, programs_called, unwritable_paths
 from tests.plans import PLANS, ROOT, DeclaredContainer, containers_of, recorded
 
 DEVICES = re.compile(r"nvidia\.com/|habana\.ai/")

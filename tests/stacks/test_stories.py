@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.workspace import open_workspace
-from rehearsal.engine.program.record import record
+from inferplan.operations.workspace import open_workspace
+from inferplan.rehearsal.engine.program.record import record
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "stories.md").read_text()

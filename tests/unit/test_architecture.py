@@ -4,12 +4,14 @@ import ast
 import graphlib
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "inferplan"
 OURS = {"benchmarks", "cli", "components", "images", "infra", "kube", "operations", "policies", "rehearsal", "review", "stackfile", "tests"}
 DIAGRAM = ROOT / "docs" / "architecture.md"
 
@@ -26,20 +28,21 @@ ALLOWED = arrows()
 
 
 def modules(package: str) -> Iterator[Path]:
-    yield from (path for path in (ROOT / package).rglob("*.py") if "payload" not in path.parts)
+    yield from (path for path in (PACKAGE / package).rglob("*.py") if "payload" not in path.parts)
 
 
 def imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from (alias.name.removeprefix("inferplan.") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
+            rooms = node.module == "inferplan"
+            yield from (alias.name for alias in node.names) if rooms else (node.module.removeprefix("inferplan."),)
 
 
 @pytest.mark.parametrize("package", sorted(ALLOWED))
 def test_the_imports_are_the_arrows_of_the_diagram(package):
-    edges = {(str(path.relative_to(ROOT)), name.split(".")[0]) for path in modules(package) for name in imports(path)}
+    edges = {(str(path.relative_to(PACKAGE)), name.split(".")[0]) for path in modules(package) for name in imports(path)}
     assert {edge for edge in edges if edge[1] in OURS - ALLOWED[package]} == set()
     assert ALLOWED[package] - {package} - {target for _, target in edges} == set(), "the diagram has an arrow that no import needs"
 
@@ -47,13 +50,13 @@ def test_the_imports_are_the_arrows_of_the_diagram(package):
 def rehearsal_folder(dotted: str) -> str:
     """`wire` for `rehearsal.engine.wire.values`, `cluster` for `rehearsal.cluster.api`, "" for modules above the folders."""
     parts = dotted.removeprefix("rehearsal.engine.").removeprefix("rehearsal.").split(".")
-    return parts[0] if (ROOT / "rehearsal" / parts[0]).is_dir() or (ROOT / "rehearsal" / "engine" / parts[0]).is_dir() else ""
+    return parts[0] if (PACKAGE / "rehearsal" / parts[0]).is_dir() or (PACKAGE / "rehearsal" / "engine" / parts[0]).is_dir() else ""
 
 
 def test_the_folders_of_the_rehearsal_import_one_another_as_the_diagram_says():
     shown = set(re.findall(r"^    (\w+) --> (\w+)$", DIAGRAM.read_text(), re.MULTILINE))
     edges = {
-        (rehearsal_folder(".".join(path.relative_to(ROOT).parts)), rehearsal_folder(name))
+        (rehearsal_folder(".".join(path.relative_to(PACKAGE).parts)), rehearsal_folder(name))
         for path in modules("rehearsal")
         for name in imports(path)
         if name.startswith("rehearsal.")
@@ -65,9 +68,9 @@ def test_the_folders_of_the_rehearsal_import_one_another_as_the_diagram_says():
 
 def test_an_engine_is_known_by_its_folder_and_the_union_alone():
     """Engines may build on one another; whatever serves any engine asks the model, and names none of them."""
-    folders = {path.parent.name for path in (ROOT / "components" / "serving").glob("*/spec.py")}
+    folders = {path.parent.name for path in (PACKAGE / "components" / "serving").glob("*/spec.py")}
     known = {
-        str(path.relative_to(ROOT))
+        str(path.relative_to(PACKAGE))
         for package in ALLOWED
         for path in modules(package)
         for name in imports(path)
@@ -109,7 +112,7 @@ def words(path: Path) -> Iterator[str]:
 def test_a_cloud_is_known_by_its_folder_and_the_unions_alone():
     """Adding a cloud adds a folder, and its types to the unions of `components/platforms/spec.py`."""
     known = {
-        str(path.relative_to(ROOT))
+        str(path.relative_to(PACKAGE))
         for package in ("cli", "components", "images", "infra", "operations", "stackfile")
         for path in modules(package)
         if any(CLOUD.search(word) for word in words(path))
@@ -121,7 +124,7 @@ def test_a_cloud_is_known_by_its_folder_and_the_unions_alone():
 
 def test_the_exposure_of_a_gateway_is_asked_and_never_compared():
     comparing = {
-        str(path.relative_to(ROOT))
+        str(path.relative_to(PACKAGE))
         for package in ALLOWED
         for path in modules(package)
         if re.search(r"\.exposure (==|!=|in)\b|\.exposure (==|!=)", path.read_text())
@@ -131,7 +134,7 @@ def test_the_exposure_of_a_gateway_is_asked_and_never_compared():
 
 def test_nothing_but_settings_reads_the_configuration():
     readers = {
-        str(path.relative_to(ROOT))
+        str(path.relative_to(PACKAGE))
         for package in ("infra", "stackfile", "components")
         for path in modules(package)
         if "pulumi.Config(" in path.read_text()
@@ -141,7 +144,7 @@ def test_nothing_but_settings_reads_the_configuration():
 
 def test_nothing_but_settings_reads_the_environment_in_the_program():
     readers = {
-        str(path.relative_to(ROOT))
+        str(path.relative_to(PACKAGE))
         for package in ("infra", "stackfile", "components")
         for path in modules(package)
         if "os.environ" in path.read_text()
@@ -151,12 +154,23 @@ def test_nothing_but_settings_reads_the_environment_in_the_program():
 
 def test_no_resource_is_made_by_infra_but_the_providers():
     makers = {
-        str(path.relative_to(ROOT))
+        str(path.relative_to(PACKAGE))
         for path in modules("infra")
         for name in imports(path)
         if name.startswith(("pulumi_kubernetes", "pulumi_aws")) and path.name != "providers.py"
     }
     assert makers == set()
+
+
+def test_the_top_level_names_are_links_that_reject_imports():
+    """A reader finds the rooms where the README says; an import through a link names the real module, so no class exists twice."""
+    for room in ("infra", "components", "policies"):
+        link = ROOT / room
+        assert (link.is_symlink(), link.readlink()) == (True, Path("inferplan", room))
+        done = subprocess.run([sys.executable, "-c", f"import {room}"], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.stderr.endswith(f"ImportError: {room} is not a package of its own. Import inferplan.{room} instead.\n")
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert rooms == OURS - {"benchmarks", "tests"}
 
 
 def test_every_test_file_is_collected():

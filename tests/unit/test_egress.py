@@ -9,11 +9,11 @@ import pulumi
 import pytest
 from pydantic import ValidationError
 
-from cli import main
-from components.handles import HubStore, ObjectStore, WebStore, WorkloadIdentity
-from components.network import store_edges
-from operations.notes import egress_notes
-from stackfile.stack import StackSettings
+from inferplan.cli import main
+from inferplan.components.handles import HubStore, ObjectStore, WebStore, WorkloadIdentity
+from inferplan.components.network import store_edges
+from inferplan.operations.notes import egress_notes
+from inferplan.stackfile.stack import StackSettings
 from tests.recorder import declare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def egress(store):
     """The egress rules as the API server gets them."""
     from pulumi_kubernetes.networking import v1 as networking
 
-    from components.network import policy
+    from inferplan.components.network import policy
 
     made = declare(lambda: networking.NetworkPolicy("edges", spec=policy({"app": "reader"}, egress=store_edges(store))))
     return made.one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]["egress"]
@@ -177,7 +177,8 @@ def test_networks_are_networks_and_never_hold_the_metadata_service(network, word
 @pytest.mark.parametrize("arguments", [("plan", "local"), ("check", "local")])
 def test_plan_and_check_print_the_line(arguments, tmp_path, monkeypatch, capsys):
     (tmp_path / "stacks").mkdir()
-    for name in ("Pulumi.yaml", "infra", "policies"):
+    for name in ("Pulumi.yaml", "inferplan/infra", "policies"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(ROOT / name)
     text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
     (tmp_path / "stacks" / "Pulumi.local.yaml").write_text(text.replace("http://minio.storage.svc:9000", "https://minio.acme.example"))

@@ -18,19 +18,19 @@ from pathlib import Path
 
 import pytest
 
-from components.gateway import keys
-from components.gateway.consumer_spec import ConsumerSpec
-from components.gateway.imported_keys import ImportedKeys
-from components.gateway.proxy import ProxyLayout, proxy_config
-from components.gateway.proxy_keys import proxy_keys
-from components.gateway.spec import NginxGatewaySpec
-from components.handles import Endpoint, EndpointProtocol, SecretRef
+from inferplan.components.gateway import keys
+from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.imported_keys import ImportedKeys
+from inferplan.components.gateway.proxy import ProxyLayout, proxy_config
+from inferplan.components.gateway.proxy_keys import proxy_keys
+from inferplan.components.gateway.spec import NginxGatewaySpec
+from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 SEED = "c2VlZCBvZiB0aGUgdGVzdCBzdGFuZCwgbm8gc2VjcmV0IGF0IGFsbA=="
 OPENAI = "openai"
-PREPARE = Path(str(files("components.gateway"))) / "payload" / "prepare.sh"
+PREPARE = Path(str(files("inferplan.components.gateway"))) / "payload" / "prepare.sh"
 
 
 def nginx_binary() -> str:

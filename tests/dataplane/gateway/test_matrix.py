@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from components.handles import EndpointProtocol
+from inferplan.components.handles import EndpointProtocol
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import ALLOWED, METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, spec

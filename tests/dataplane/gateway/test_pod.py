@@ -13,10 +13,10 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from components.gateway.api_keys import ApiKeys
-from components.gateway.gateway import Gateway
-from components.gateway.keys import consumer_key
-from rehearsal.engine.wire.values import reveal
+from inferplan.components.gateway.api_keys import ApiKeys
+from inferplan.components.gateway.gateway import Gateway
+from inferplan.components.gateway.keys import consumer_key
+from inferplan.rehearsal.engine.wire.values import reveal
 from tests.dataplane.gateway.stand import SEED, consumer, endpoint, nginx_binary, spec
 from tests.patience import PATIENCE_SECONDS
 from tests.recorder import declare

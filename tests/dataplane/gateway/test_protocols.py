@@ -8,8 +8,8 @@ from contextlib import closing, suppress
 import grpc
 import pytest
 
-from components.gateway import keys
-from components.handles import EndpointProtocol
+from inferplan.components.gateway import keys
+from inferplan.components.handles import EndpointProtocol
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.dataplane.gateway.grpc_engine import SERVICE, GrpcEngine

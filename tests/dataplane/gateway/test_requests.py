@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from components.gateway import keys
-from components.platforms.aws.load_balancers import AlbSpec
+from inferplan.components.gateway import keys
+from inferplan.components.platforms.aws.load_balancers import AlbSpec
 
 CHAT = "/llama/v1/chat/completions"
 

@@ -9,8 +9,8 @@ from datetime import date
 
 import pytest
 
-from components.gateway import keys
-from components.gateway.proxy_keys import end_of
+from inferplan.components.gateway import keys
+from inferplan.components.gateway.proxy_keys import end_of
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import SEED, Proxy, consumer, endpoint, spec, wait_for
 from tests.patience import PATIENCE_SECONDS

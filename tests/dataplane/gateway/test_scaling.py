@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from components.handles import EndpointProtocol
+from inferplan.components.handles import EndpointProtocol
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec, wait_for
 from tests.patience import PATIENCE_SECONDS

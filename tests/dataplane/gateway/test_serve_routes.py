@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from components.handles import EndpointProtocol, ServeRoute
+from inferplan.components.handles import EndpointProtocol, ServeRoute
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import METHODS
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec

@@ -50,7 +50,7 @@ def triton(server: Binary) -> dict[str, Any]:
 
 
 def pytriton(server: Binary) -> dict[str, Any]:
-    """An image of images/pytriton: a Python with the package."""
+    """An image of inferplan/images/pytriton: a Python with the package."""
     return _image(server.environment, {str(server.environment.root): server.environment.root}, {})
 
 

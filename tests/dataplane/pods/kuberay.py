@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kube.quantity import bytes_of
+from inferplan.kube.quantity import bytes_of
 
 TOKEN = "token-of-the-cluster"  # noqa: S105 - a test's own
 _MADE = json.loads((Path(__file__).parents[2] / "fixtures/operators/RayService.json").read_text())["assistant"]

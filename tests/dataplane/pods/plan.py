@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from components.gateway.keys import consumer_key
-from rehearsal.engine.wire.recording import Recording
-from rehearsal.engine.wire.values import reveal
-from rehearsal.secrets import open_secrets
-from stackfile.reader import read_stack
+from inferplan.components.gateway.keys import consumer_key
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.engine.wire.values import reveal
+from inferplan.rehearsal.secrets import open_secrets
+from inferplan.stackfile.reader import read_stack
 from tests.policies.recorded import recording_with
 from tests.stacks.test_committed_stacks import PASSPHRASE, ROOT
 

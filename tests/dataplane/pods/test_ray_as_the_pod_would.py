@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 MODEL = "tuned"
 HEAD, WORKER = "10.9.0.2", "10.9.0.3"
-APPLICATION = ROOT / "images" / "ray-app" / "rag"
+APPLICATION = ROOT / "inferplan" / "images" / "ray-app" / "rag"
 # Ray gives a node 30 s to start (_private/node.py, 2.60), and ends a head whose client server is late.
 TOO_SLOW = ("The current node timed out during startup", "Some Ray subprocesses exited unexpectedly")
 # A worker starts a process for each CPU, and this machine has few.
@@ -26,7 +26,7 @@ SMALLER = {"resources": {"cpu": "2", "memory": "16Gi"}}
 
 
 def own_image(environment) -> dict:
-    """An image of images/ray-app: Ray's, with the application in its working directory."""
+    """An image of inferplan/images/ray-app: Ray's, with the application in its working directory."""
     image = images.ray(environment)
     # By itself Ray gives its dashboard 60 s to start, which a busy machine exceeds.
     env = {**image["env"], "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "400"}

@@ -10,7 +10,7 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 from moto.server import ThreadedMotoServer
 
-from components.handles import ObjectStore
+from inferplan.components.handles import ObjectStore
 
 from .invariants import Invariants, publish, published
 from .proxy import BUCKET, Proxy

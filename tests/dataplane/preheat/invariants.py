@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from components.handles import ObjectStore, VolumeClaim, WebStore
-from components.preheat.payload.file_checks import wanted
-from components.preheat.payload.source import parse_sums
+from inferplan.components.handles import ObjectStore, VolumeClaim, WebStore
+from inferplan.components.preheat.payload.file_checks import wanted
+from inferplan.components.preheat.payload.source import parse_sums
 
 from .rig import MODEL, Job
 

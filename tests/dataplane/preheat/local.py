@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.handles import VolumeClaim
+from inferplan.components.handles import VolumeClaim
 
 from .invariants import publish
 from .rig import MODEL, Job

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from components.handles import HubStore, ModelSource, ObjectStore, WebStore
+from inferplan.components.handles import HubStore, ModelSource, ObjectStore, WebStore
 
 from .proxy import BUCKET, FaultyServer, Proxy
 from .rig import MODEL

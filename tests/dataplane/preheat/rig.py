@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.handles import ModelSource, VolumeClaim
-from components.preheat.preheat_job import PreheatJob
-from components.preheat.spec import PreheatSpec
-from components.storage.spec import WeightsSpec
+from inferplan.components.handles import ModelSource, VolumeClaim
+from inferplan.components.preheat.preheat_job import PreheatJob
+from inferplan.components.preheat.spec import PreheatSpec
+from inferplan.components.storage.spec import WeightsSpec
 from tests.patience import PATIENCE_SECONDS
 from tests.recorder import declare
 
-PAYLOAD_HOME = Path(__file__).parents[3] / "components" / "preheat"
+PAYLOAD_HOME = Path(__file__).parents[3] / "inferplan" / "components" / "preheat"
 SECRET = {
     "AWS_ACCESS_KEY_ID": "canary-access-key",
     "AWS_SECRET_ACCESS_KEY": "canary-secret-key",

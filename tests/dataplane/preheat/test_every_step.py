@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from components.handles import VolumeClaim
+from inferplan.components.handles import VolumeClaim
 
 from .rig import MIB, MODEL, tiny_model, verified
 

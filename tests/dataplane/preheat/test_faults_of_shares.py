@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from components.handles import VolumeClaim
+from inferplan.components.handles import VolumeClaim
 
 from .rig import MIB, MODEL, refused, tiny_model, verified
 

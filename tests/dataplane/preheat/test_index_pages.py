@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.handles import WebStore
+from inferplan.components.handles import WebStore
 from tests.lanes import in_full
 
 from .rig import MODEL, refused, tiny_model, verified

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.handles import WebStore
+from inferplan.components.handles import WebStore
 
 from .rig import MIB
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.handles import Capacity, NodeTarget, VolumeClaim
+from inferplan.components.handles import Capacity, NodeTarget, VolumeClaim
 
 from .rig import refused, verified
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.main import run
-from components.preheat.payload.request import parse
-from components.preheat.preview import list_source, mounted, preview_share
+from inferplan.cli.main import run
+from inferplan.components.preheat.payload.request import parse
+from inferplan.components.preheat.preview import list_source, mounted, preview_share
 
 from .proxy import BUCKET
 from .rig import MIB, MODEL, SECRET, tiny_model
@@ -95,7 +95,8 @@ def project(tmp_path, proxy, monkeypatch):
     root = tmp_path / "project"
     (root / "stacks").mkdir(parents=True)
     shutil.copy(PROJECT / "Pulumi.yaml", root)
-    (root / "infra").symlink_to(PROJECT / "infra")
+    (root / "inferplan").mkdir()
+    (root / "inferplan" / "infra").symlink_to(PROJECT / "inferplan" / "infra")
     stack = yaml.safe_load((PROJECT / "stacks" / "Pulumi.local.yaml").read_text())
     config = stack["config"]
     config["inferplan:storage"]["weights"] = {

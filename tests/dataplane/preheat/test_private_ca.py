@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from cryptography.x509 import DNSName
 
-from components.handles import CaBundle, HubStore, ObjectStore, WebStore
+from inferplan.components.handles import CaBundle, HubStore, ObjectStore, WebStore
 
 from .authority import Authority
 from .conftest import running

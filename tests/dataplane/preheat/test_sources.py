@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from components.handles import HubStore, VolumeClaim, WebStore
+from inferplan.components.handles import HubStore, VolumeClaim, WebStore
 
 from .rig import MIB, MODEL, SECRET, refused, tiny_model, verified
 from .web import COMMIT, REPOSITORY

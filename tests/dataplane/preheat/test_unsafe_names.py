@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.handles import WebStore
+from inferplan.components.handles import WebStore
 
 from .proxy import BUCKET
 from .rig import MODEL, refused, verified

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from components.serving.tensorrt_llm.models import repository_files
-from components.serving.tensorrt_llm.service import command
-from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from inferplan.components.serving.tensorrt_llm.models import repository_files
+from inferplan.components.serving.tensorrt_llm.service import command
+from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from tests.dataplane.serving.environment import Environment
 from tests.dataplane.serving.triton_stand import GAUDI, PATIENT, START_SECONDS, Binary, Triton, write
 from tests.patience import PATIENCE_SECONDS

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from components.benchmark.benchmark_job import plan_of
-from components.benchmark.payload import compare
-from components.benchmark.spec import BenchmarkSpec
-from components.gateway import keys
-from components.handles import SecretRef
-from components.serving.triton.service import endpoint as triton_endpoint
-from components.serving.triton.service import key_args
+from inferplan.components.benchmark.benchmark_job import plan_of
+from inferplan.components.benchmark.payload import compare
+from inferplan.components.benchmark.spec import BenchmarkSpec
+from inferplan.components.gateway import keys
+from inferplan.components.handles import SecretRef
+from inferplan.components.serving.triton.service import endpoint as triton_endpoint
+from inferplan.components.serving.triton.service import key_args
 from tests.dataplane.gateway.stand import SEED, Proxy, consumer, endpoint, spec
 from tests.dataplane.serving.environment import IN_A_TEST_SECONDS, Unavailable, environment
 from tests.dataplane.serving.openai_double import OpenAiDouble

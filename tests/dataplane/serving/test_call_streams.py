@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from operations.client.connection import answer
-from operations.client.target import Caller, target
-from operations.contract import Contract
+from inferplan.operations.client.connection import answer
+from inferplan.operations.client.target import Caller, target
+from inferplan.operations.contract import Contract
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
 from tests.dataplane.serving.openai_double import OpenAiDouble
 from tests.patience import PATIENCE_SECONDS

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from cli.main import run
-from components.gateway import keys
-from components.serving.triton.service import key_args
-from operations.contract import contract_of
-from operations.workspace import open_workspace
+from inferplan.cli.main import run
+from inferplan.components.gateway import keys
+from inferplan.components.serving.triton.service import key_args
+from inferplan.operations.contract import contract_of
+from inferplan.operations.workspace import open_workspace
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
 from tests.dataplane.serving.openai_double import OpenAiDouble

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from components.preheat.verify import verify
-from components.serving.tensorrt_llm.engine_build import engine_program
+from inferplan.components.preheat.verify import verify
+from inferplan.components.serving.tensorrt_llm.engine_build import engine_program
 from tests.dataplane.serving.triton_stand import write
 from tests.patience import PATIENCE_SECONDS
 

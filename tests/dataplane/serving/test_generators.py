@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from components.nodes.spec import SimulatedPool
-from components.serving.triton.served import TritonPorts
-from components.serving.triton.spec import TritonSpec
-from components.serving.triton.text_models import TextGeneration
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.components.nodes.spec import SimulatedPool
+from inferplan.components.serving.triton.served import TritonPorts
+from inferplan.components.serving.triton.spec import TritonSpec
+from inferplan.components.serving.triton.text_models import TextGeneration
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.dataplane.serving import generate
 from tests.dataplane.serving.test_pytriton import serving
 from tests.dataplane.serving.triton_models import ECHO

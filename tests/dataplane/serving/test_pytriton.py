@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from components.gateway import keys
-from components.serving.pytriton.service import script_files
-from components.serving.pytriton.spec import PyTritonSpec
-from components.serving.triton.service import KEY_VARIABLE
-from components.serving.triton.spec import TritonSpec
+from inferplan.components.gateway import keys
+from inferplan.components.serving.pytriton.service import script_files
+from inferplan.components.serving.pytriton.spec import PyTritonSpec
+from inferplan.components.serving.triton.service import KEY_VARIABLE
+from inferplan.components.serving.triton.spec import TritonSpec
 from tests.dataplane.gateway.stand import SEED
 from tests.dataplane.serving.environment import Environment
 from tests.dataplane.serving.triton_models import GENERATOR

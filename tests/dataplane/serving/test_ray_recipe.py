@@ -1,4 +1,4 @@
-"""The application of images/ray-app as it stands there, run by Serve's own local mode with the packages that the recipe pins."""
+"""The application of inferplan/images/ray-app as it stands there, run by Serve's own local mode with the packages that the recipe pins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.patience import PATIENCE_SECONDS
 
-RECIPE = Path(__file__).parents[3] / "images" / "ray-app"
+RECIPE = Path(__file__).parents[3] / "inferplan" / "images" / "ray-app"
 CALL = """
 import json
 from ray import serve

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.serving.ray_serve.serve_config import serve_config
+from inferplan.components.serving.ray_serve.serve_config import serve_config
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.serving.test_ray_serve import CUSTOM, LLM, ray
 

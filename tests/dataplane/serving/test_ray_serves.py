@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from components.handles import SecretRef
-from components.serving.ray_serve.serve_config import serve_config
-from components.serving.ray_serve.service import endpoint
+from inferplan.components.handles import SecretRef
+from inferplan.components.serving.ray_serve.serve_config import serve_config
+from inferplan.components.serving.ray_serve.service import endpoint
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from components.serving.tensorrt_llm.models import payload
+from inferplan.components.serving.tensorrt_llm.models import payload
 from tests.dataplane.serving.tensorrt_llm_stand import ECHO, generated, ranks, spec_of, tokenizer, with_backend
 from tests.dataplane.serving.triton_stand import running
 from tests.patience import PATIENCE_SECONDS

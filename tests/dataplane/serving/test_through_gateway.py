@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from components.gateway import keys
-from components.handles import SecretRef
-from components.serving.pytriton.service import endpoint as pytriton_endpoint
-from components.serving.pytriton.spec import PyTritonSpec
-from components.serving.triton.service import endpoint as triton_endpoint
-from components.serving.triton.service import key_args
+from inferplan.components.gateway import keys
+from inferplan.components.handles import SecretRef
+from inferplan.components.serving.pytriton.service import endpoint as pytriton_endpoint
+from inferplan.components.serving.pytriton.spec import PyTritonSpec
+from inferplan.components.serving.triton.service import endpoint as triton_endpoint
+from inferplan.components.serving.triton.service import key_args
 from tests.dataplane.gateway.stand import SEED, Proxy, consumer, spec
 from tests.dataplane.serving.test_pytriton import serving
 from tests.dataplane.serving.triton_models import GENERATION, GENERATOR

@@ -9,8 +9,8 @@ import json
 
 import pytest
 
-from components.preheat.payload.manifest import READY, SIZES
-from components.serving.triton.spec import TritonSpec
+from inferplan.components.preheat.payload.manifest import READY, SIZES
+from inferplan.components.serving.triton.spec import TritonSpec
 from tests.dataplane.serving.triton_stand import generated, running, spec_of, write
 from tests.ports import free_port
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kube.quantity import bytes_of
+from inferplan.kube.quantity import bytes_of
 from tests.dataplane.serving.triton_models import GENERATION, GENERATOR, TEXT
 from tests.dataplane.serving.triton_stand import Triton, generated, running, spec_of, verdict_on
 from tests.patience import PATIENCE_SECONDS

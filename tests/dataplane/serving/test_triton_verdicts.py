@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 from pydantic import ValidationError
 
-from components.serving.triton.messages import config_of
-from components.serving.triton.repository import repository_files
+from inferplan.components.serving.triton.messages import config_of
+from inferplan.components.serving.triton.repository import repository_files
 from tests.dataplane.serving.second_hand import pbtxt
 from tests.dataplane.serving.triton_cases import FITTING, UNJUDGED, WRONG, Change, mutated
 from tests.dataplane.serving.triton_models import SOUND

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from components.gateway import keys
-from components.serving.vllm.service import endpoint
+from inferplan.components.gateway import keys
+from inferplan.components.serving.vllm.service import endpoint
 from tests.dataplane.gateway.stand import SEED, Proxy, consumer, spec
 from tests.dataplane.serving.vllm_stand import START_SECONDS, prepared, serve, weights
 from tests.patience import PATIENCE_SECONDS

@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from components.handles import NodeTarget
-from components.nodes.spec import SimulatedPool
-from components.serving.triton.repository import repository_files
-from components.serving.triton.served import TritonServed
-from components.serving.triton.service import server_args
-from components.serving.triton.spec import TritonSpec
-from kube.quantity import bytes_of
+from inferplan.components.handles import NodeTarget
+from inferplan.components.nodes.spec import SimulatedPool
+from inferplan.components.serving.triton.repository import repository_files
+from inferplan.components.serving.triton.served import TritonServed
+from inferplan.components.serving.triton.service import server_args
+from inferplan.components.serving.triton.spec import TritonSpec
+from inferplan.kube.quantity import bytes_of
 from tests.dataplane.serving.environment import Environment
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from review.preview import Preview
-from review.reader import read_bytes
+from inferplan.review.preview import Preview
+from inferplan.review.reader import read_bytes
 from tests.stacks.test_committed_stacks import PASSPHRASE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -72,11 +72,11 @@ def preview_of(each: Change) -> Preview:
 
 
 def events_of(each: Change) -> bytes:
-    from operations.policy_check import judge
-    from operations.violation_formats import packs, policy_events
-    from rehearsal.engine.plan.events import events_of as events
-    from rehearsal.engine.plan.events import to_ndjson
-    from rehearsal.engine.plan.steps import make_plan
+    from inferplan.operations.policy_check import judge
+    from inferplan.operations.violation_formats import packs, policy_events
+    from inferplan.rehearsal.engine.plan.events import events_of as events
+    from inferplan.rehearsal.engine.plan.events import to_ndjson
+    from inferplan.rehearsal.engine.plan.steps import make_plan
 
     before = text_of(each.stack)
     if each.given:
@@ -92,9 +92,9 @@ def events_of(each: Change) -> bytes:
 
 @cache
 def _recorded(stack: str, text: str, seed: str = ""):
-    from rehearsal.engine.program.record import record
-    from rehearsal.secrets import open_secrets
-    from stackfile.reader import read_stack
+    from inferplan.rehearsal.engine.program.record import record
+    from inferplan.rehearsal.secrets import open_secrets
+    from inferplan.stackfile.reader import read_stack
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"Pulumi.{stack}.yaml")
@@ -102,4 +102,6 @@ def _recorded(stack: str, text: str, seed: str = ""):
         file = read_stack(path)
     secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=file.secrets_provider, environment=PASSPHRASE)
     opened = {**secrets.values, **({"inferplan:apiKeySeed": seed} if seed else {})}
-    return record(ROOT / "infra", project="inferplan", stack=stack, config={**file.config, **opened}, secret_keys=frozenset(opened))
+    return record(
+        ROOT / "inferplan" / "infra", project="inferplan", stack=stack, config={**file.config, **opened}, secret_keys=frozenset(opened)
+    )

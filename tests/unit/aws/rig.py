@@ -8,11 +8,11 @@ from typing import Any
 
 import pulumi
 
-from rehearsal.engine.program.monitor import Monitor, Realized
-from rehearsal.engine.program.record import record, run
-from rehearsal.engine.providers.aws import answer, realize
-from rehearsal.engine.wire.recording import Recording, Registration
-from stackfile.stack import Stack, StackSecrets, StackSettings
+from inferplan.rehearsal.engine.program.monitor import Monitor, Realized
+from inferplan.rehearsal.engine.program.record import record, run
+from inferplan.rehearsal.engine.providers.aws import answer, realize
+from inferplan.rehearsal.engine.wire.recording import Recording, Registration
+from inferplan.stackfile.stack import Stack, StackSecrets, StackSettings
 
 CREATED = {
     "provider": "eks",
@@ -77,7 +77,7 @@ def declared_by(spec: StackSettings, realizer: Any = None) -> Recording:
     """What the whole program declares for `spec`, every output known."""
 
     def program() -> None:
-        from infra.compose import compose
+        from inferplan.infra.compose import compose
 
         compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), ""))
 
@@ -89,7 +89,7 @@ def planned(**parts: Any) -> Recording:
     spec = settings(**parts)
 
     def program() -> None:
-        from infra.compose import compose
+        from inferplan.infra.compose import compose
 
         compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), ""))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.platforms.aws import access
+from inferplan.components.platforms.aws import access
 from tests.unit.aws.rig import ADOPTED, CREATED, L40S, SYSTEM, _Known, declared
 
 POOLS = {"l40s": L40S, "system": SYSTEM}

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 import pytest
 
-from rehearsal.engine.wire.values import UNKNOWN, has_unknown
-from rehearsal.errors import ProgramFailed
+from inferplan.rehearsal.engine.wire.values import UNKNOWN, has_unknown
+from inferplan.rehearsal.errors import ProgramFailed
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, _Known, declared, model, planned
 
 POOLS = {"l40s": L40S, "system": SYSTEM}

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from components.platforms.aws.auto_mode import FAMILIES
-from components.platforms.aws.aws_api import aws_api
-from rehearsal.engine.wire.recording import Recording
-from rehearsal.toolchain.crds import OWN
-from stackfile.checks import check
+from inferplan.components.platforms.aws.auto_mode import FAMILIES
+from inferplan.components.platforms.aws.aws_api import aws_api
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.toolchain.crds import OWN
+from inferplan.stackfile.checks import check
 from tests.unit.aws.rig import ADOPTED, AUTOMATIC, BUCKET, L40S, SYSTEM, declared, document, model, settings, upstream
 
 POOLS = {"l40s": {**L40S, "capacityTypes": ["SPOT", "ON_DEMAND"], "size": {"min": 1, "max": 4}, "localCache": True}, "system": SYSTEM}

@@ -6,9 +6,9 @@ import base64
 
 import pytest
 
-from components.platforms.aws import launch_template as data
-from components.platforms.aws.launch_template import root_volume_bytes
-from rehearsal.engine.wire.recording import Recording
+from inferplan.components.platforms.aws import launch_template as data
+from inferplan.components.platforms.aws.launch_template import root_volume_bytes
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.rig import CREATED, L40S, SYSTEM, declared
 from tests.unit.aws.test_pools import DL1, GROUP, POOL, TEMPLATE, pool, template, whole
 

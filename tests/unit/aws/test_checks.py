@@ -13,10 +13,10 @@ from typing import Any
 import botocore.session
 import pytest
 
-from components.nodes.machines import machines
-from components.platforms.aws import tables
-from components.platforms.aws.aws_api import API_FILE, aws_api, region_of_zone
-from stackfile.errors import dotted
+from inferplan.components.nodes.machines import machines
+from inferplan.components.platforms.aws import tables
+from inferplan.components.platforms.aws.aws_api import API_FILE, aws_api, region_of_zone
+from inferplan.stackfile.errors import dotted
 from tests.lanes import in_full
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, model, settings
 
@@ -188,7 +188,7 @@ def test_a_default_update_brings_a_successor_first_and_is_never_refused():
 def test_the_table_says_what_the_installed_botocore_says():
     recorded = API_FILE.read_text()
     said = json.loads(recorded)["botocore"]
-    assert recorded == tables.enumerations(), f"aws_api.json is of botocore {said}; run python -m components.platforms.aws.tables"
+    assert recorded == tables.enumerations(), f"aws_api.json is of botocore {said}; run python -m inferplan.components.platforms.aws.tables"
 
 
 def test_every_ec2_machine_of_the_hardware_table_is_one_that_ec2_has():
@@ -196,8 +196,8 @@ def test_every_ec2_machine_of_the_hardware_table_is_one_that_ec2_has():
 
 
 def test_what_is_emitted_is_in_the_table():
-    from components.platforms.aws.node_pool import _EFFECTS
-    from components.platforms.aws.pool_rules import _NVIDIA_AMIS, _PLAIN_AMIS
+    from inferplan.components.platforms.aws.node_pool import _EFFECTS
+    from inferplan.components.platforms.aws.pool_rules import _NVIDIA_AMIS, _PLAIN_AMIS
 
     assert set(_EFFECTS.values()) == set(aws_api().taint_effects)
     assert {*_NVIDIA_AMIS, *_PLAIN_AMIS, "CUSTOM"} <= set(aws_api().ami_types)
@@ -241,7 +241,7 @@ def test_a_zone_belongs_to_the_region_that_its_name_starts_with(zone, region):
 @pytest.mark.parametrize("stack", ["onprem", *in_full("local")])
 def test_checking_and_planning_a_stack_without_aws_never_imports_pulumi_aws(stack):
     program = (
-        "import sys\nfrom cli.main import run\n"
+        "import sys\nfrom inferplan.cli.main import run\n"
         f"try: run(['plan', '{stack}'])\nexcept SystemExit as end: assert not end.code, end.code\n"
         "print('loaded:', [name for name in sys.modules if name.split('.')[0] in ('pulumi_aws', 'botocore')])"
     )

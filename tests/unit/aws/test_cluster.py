@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.platforms.aws.aws_api import aws_api
-from components.platforms.aws.cluster_spec import EksCluster
-from components.platforms.aws.network import blocks
-from rehearsal.engine.providers.aws import answer
-from rehearsal.engine.wire.recording import Recording
+from inferplan.components.platforms.aws.aws_api import aws_api
+from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.components.platforms.aws.network import blocks
+from inferplan.rehearsal.engine.providers.aws import answer
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, model, settings, upstream
 
 POOLS = {"l40s": L40S, "system": SYSTEM}

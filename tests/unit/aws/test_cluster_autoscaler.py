@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from components.platforms.aws.aws_api import NEWEST_KUBERNETES, OLDEST_KUBERNETES
-from components.platforms.aws.cluster_autoscaler import image_of
-from images.catalogue import facts_of
-from rehearsal.engine.wire.recording import Recording
+from inferplan.components.platforms.aws.aws_api import NEWEST_KUBERNETES, OLDEST_KUBERNETES
+from inferplan.components.platforms.aws.cluster_autoscaler import image_of
+from inferplan.images.catalogue import facts_of
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.evaluator import Request, allowed
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, document, model, upstream
 

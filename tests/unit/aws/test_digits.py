@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.platforms.aws.cluster_spec import EksCluster
-from components.platforms.aws.creation_spec import PrincipalArn
-from components.platforms.aws.load_balancers import CertificateArn
-from components.platforms.aws.store_spec import KmsKeyArn
+from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.components.platforms.aws.creation_spec import PrincipalArn
+from inferplan.components.platforms.aws.load_balancers import CertificateArn
+from inferplan.components.platforms.aws.store_spec import KmsKeyArn
 
 ACCOUNT = "123456789012"
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from components.handles import NodeTarget
-from components.nodes.fake_nodes import fake_nodes
-from components.nodes.machines import machine, machines
-from components.platforms.aws.launch_template import network_interfaces
-from components.platforms.aws.pool_spec import EksPool
-from components.queue.quota import covered_resources, quota_amounts
-from components.queue.spec import QueueSpec
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.components.handles import NodeTarget
+from inferplan.components.nodes.fake_nodes import fake_nodes
+from inferplan.components.nodes.machines import machine, machines
+from inferplan.components.platforms.aws.launch_template import network_interfaces
+from inferplan.components.platforms.aws.pool_spec import EksPool
+from inferplan.components.queue.quota import covered_resources, quota_amounts
+from inferplan.components.queue.spec import QueueSpec
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.unit.aws.rig import CREATED, SYSTEM, declared
 from tests.unit.aws.test_pools import CLOSE, template, whole
 from tests.unit.serving.models import container_of, vllm
@@ -159,7 +159,7 @@ def test_ray_s_workers_request_efa_where_the_stages_of_a_model_are_on_several_of
 @pytest.mark.parametrize(("fields", "warned"), [({}, True), ({"image": "registry.acme.example/vllm-efa:v0.33.0"}, False)])
 def test_a_default_image_without_efa_s_libraries_is_told_in_the_plan(fields, warned):
     messages = [each.message for each in served(vllm(**WIDE, **fields), target=nodes()).diagnostics if "EFA" in each.message]
-    assert [("images/vllm-efa" in each) for each in messages] == ([True] if warned else [])
+    assert [("inferplan/images/vllm-efa" in each) for each in messages] == ([True] if warned else [])
 
 
 def test_a_queue_covers_efa_and_grants_what_the_pool_has():

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.nodes.machines import CPU_FILE, allocatable, cpu_rows, machine
-from components.nodes.spec import NodePoolSpec
-from components.platforms.aws import tables
-from components.platforms.aws.aws_api import aws_api
-from review.prices import price_list
+from inferplan.components.nodes.machines import CPU_FILE, allocatable, cpu_rows, machine
+from inferplan.components.nodes.spec import NodePoolSpec
+from inferplan.components.platforms.aws import tables
+from inferplan.components.platforms.aws.aws_api import aws_api
+from inferplan.review.prices import price_list
 from tests.unit.aws.rig import BUCKET, CREATED, L40S, declared, model, settings
 
 POOL: TypeAdapter[Any] = TypeAdapter(NodePoolSpec)
@@ -47,7 +47,7 @@ def test_a_type_offers_pods_what_karpenter_expects_of_it(name, millicores, mebib
 
 @pytest.mark.full
 def test_the_table_is_that_of_the_installed_moto():
-    assert CPU_FILE.read_text() == tables.cpu_types(), "run: python -m components.platforms.aws.tables"
+    assert CPU_FILE.read_text() == tables.cpu_types(), "run: python -m inferplan.components.platforms.aws.tables"
 
 
 def test_graviton_nodes_boot_the_arm_image_and_run_the_gateway_and_preheats():

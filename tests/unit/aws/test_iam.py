@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.evaluator import Request, allowed
 from tests.unit.aws.rig import BUCKET, CREATED, L40S, SYSTEM, declared, document, model
 

@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
-INSTALLED = "import sys\nfrom components.platforms.aws import lazy_sdk\nlazy_sdk.install()\nfrom pulumi_aws import cloudwatch, ec2, efs, eks, iam, kms, s3\n"
+INSTALLED = "import sys\nfrom inferplan.components.platforms.aws import lazy_sdk\nlazy_sdk.install()\nfrom pulumi_aws import cloudwatch, ec2, efs, eks, iam, kms, s3\n"
 
 
 def run(code: str, **environment: str) -> str:
@@ -53,13 +53,13 @@ def test_a_name_that_does_not_exist_is_refused_as_any_module_refuses_it():
 
 
 def test_a_package_that_is_loaded_already_stays():
-    code = "import pulumi_aws\nbefore = pulumi_aws.kms\nbefore.Key\nfrom components.platforms.aws import lazy_sdk\nlazy_sdk.install()\n"
+    code = "import pulumi_aws\nbefore = pulumi_aws.kms\nbefore.Key\nfrom inferplan.components.platforms.aws import lazy_sdk\nlazy_sdk.install()\n"
     assert run(code + "import sys\nprint(sys.modules['pulumi_aws.kms'] is before)") == "True"
 
 
 @pytest.mark.full
 def test_a_plan_is_the_same_to_the_byte_with_whole_packages(tmp_path):
-    code = "import sys\nfrom components.platforms.aws import lazy_sdk\nif sys.argv[1] == 'whole': lazy_sdk.install = lambda: None\nfrom cli.main import run\nrun(['plan', 'prod', '--save', sys.argv[2]])"
+    code = "import sys\nfrom inferplan.components.platforms.aws import lazy_sdk\nif sys.argv[1] == 'whole': lazy_sdk.install = lambda: None\nfrom inferplan.cli.main import run\nrun(['plan', 'prod', '--save', sys.argv[2]])"
     plans = []
     for kind in ("lean", "whole"):
         saved = tmp_path / kind

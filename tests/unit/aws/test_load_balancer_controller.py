@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from components.platforms.aws.load_balancer_controller import webhook_certificate
-from rehearsal.engine.wire.recording import Recording
+from inferplan.components.platforms.aws.load_balancer_controller import webhook_certificate
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.evaluator import Request, allowed
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, document, model, upstream
 from tests.unit.test_capacity_notes import ALB, NGINX, NLB

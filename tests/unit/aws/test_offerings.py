@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.platforms.aws import aws_api, tables
+from inferplan.components.platforms.aws import aws_api, tables
 from tests.unit.aws.rig import ADOPTED, L40S, settings
 
 
@@ -45,4 +45,4 @@ def test_zones_that_may_all_lack_a_type_are_noted_with_the_command_that_asks():
 
 @pytest.mark.full
 def test_the_table_is_that_of_the_installed_moto():
-    assert aws_api.OFFERINGS_FILE.read_text() == tables.offerings(), "run: python -m components.platforms.aws.tables"
+    assert aws_api.OFFERINGS_FILE.read_text() == tables.offerings(), "run: python -m inferplan.components.platforms.aws.tables"

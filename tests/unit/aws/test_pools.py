@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.nodes.spec import NodePoolSpec
-from rehearsal.engine.wire.recording import Recording
+from inferplan.components.nodes.spec import NodePoolSpec
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.rig import ADOPTED, CREATED, L40S, SYSTEM, declared
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"

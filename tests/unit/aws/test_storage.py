@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.platforms.aws import iam
-from components.storage.spec import StoreSpec
-from rehearsal.engine.wire.recording import Recording
+from inferplan.components.platforms.aws import iam
+from inferplan.components.storage.spec import StoreSpec
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.evaluator import Request, allowed
 from tests.unit.aws.rig import BUCKET, CREATED, L40S, SYSTEM, declared, document, model
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.unit.aws.rig import BUCKET, CREATED, L40S, SYSTEM, declared, model, upstream
 
 POOLS = {"l40s": L40S, "system": SYSTEM}

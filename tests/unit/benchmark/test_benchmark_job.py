@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.benchmark.benchmark_job import BenchmarkInputs, BenchmarkJob, plan_of
-from components.benchmark.spec import BenchmarkSpec
-from components.handles import SecretRef
-from components.serving.triton.service import endpoint as triton_endpoint
-from components.serving.vllm.service import endpoint as vllm_endpoint
+from inferplan.components.benchmark.benchmark_job import BenchmarkInputs, BenchmarkJob, plan_of
+from inferplan.components.benchmark.spec import BenchmarkSpec
+from inferplan.components.handles import SecretRef
+from inferplan.components.serving.triton.service import endpoint as triton_endpoint
+from inferplan.components.serving.vllm.service import endpoint as vllm_endpoint
 from tests.recorder import declare
 from tests.unit.serving.models import BUCKET, GATEWAY, KEY, MOUNT, vllm
 from tests.unit.serving.test_triton import triton

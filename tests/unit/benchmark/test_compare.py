@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from components.benchmark.payload import compare
+from inferplan.components.benchmark.payload import compare
 from tests.dataplane.gateway.backend import Backend
 from tests.patience import PATIENCE_SECONDS
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import main
-from components.benchmark.payload import compare
+from inferplan.cli import main
+from inferplan.components.benchmark.payload import compare
 
 PROJECT = Path(__file__).parents[3]
 STACK = (PROJECT / "stacks" / "Pulumi.local.yaml").read_text()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli import main
-from components.gateway import keys
-from rehearsal.secrets import new_salt
+from inferplan.cli import main
+from inferplan.components.gateway import keys
+from inferplan.rehearsal.secrets import new_salt
 from tests.canaries import hits, spellings
 from tests.printed_keys import read_key
 
@@ -41,7 +41,8 @@ def _secrets() -> dict[str, str]:
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    for name in ("Pulumi.yaml", "infra", "components", "policies"):
+    for name in ("Pulumi.yaml", "inferplan/infra", "policies"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "stacks").mkdir()
     salt, box = new_salt(PASSPHRASE)
@@ -132,7 +133,9 @@ def test_no_error_shows_a_secret(project, told, monkeypatch, spoilt):
     assert hits(_secrets(), {"plan": said, **written}) == []
 
 
-@pytest.mark.parametrize(("where", "kept"), [("components.gateway.keys.fingerprint", False), ("operations.plan.events_of", True)])
+@pytest.mark.parametrize(
+    ("where", "kept"), [("inferplan.components.gateway.keys.fingerprint", False), ("inferplan.operations.plan.events_of", True)]
+)
 def test_neither_word_nor_trace_of_a_defect_shows_a_secret(project, told, monkeypatch, where, kept):
     def broken(*_arguments, **_named):
         raise RuntimeError("a defect where secrets are at hand")

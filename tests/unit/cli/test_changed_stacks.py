@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from cli.main import run
-from operations.revisions import touched
+from inferplan.cli.main import run
+from inferplan.operations.revisions import touched
 
 STACKS = {"local": "stacks/Pulumi.local.yaml", "onprem": "stacks/Pulumi.onprem.yaml"}
 
@@ -19,7 +19,7 @@ STACKS = {"local": "stacks/Pulumi.local.yaml", "onprem": "stacks/Pulumi.onprem.y
         (["stacks/Pulumi.onprem.yaml", "docs/a.md", "README.md", "tests/unit/x.py", ".github/workflows/test.yml"], ["onprem"]),
         (["docs/a.md"], []),
         (["stacks/Pulumi.gone.yaml"], []),
-        (["components/serving/workload.py"], ["local", "onprem"]),
+        (["inferplan/components/serving/workload.py"], ["local", "onprem"]),
         (["requirements.lock"], ["local", "onprem"]),
         (["Pulumi.yaml", "stacks/Pulumi.local.yaml"], ["local", "onprem"]),
         (["something/new.bin"], ["local", "onprem"]),

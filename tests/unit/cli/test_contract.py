@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from components.handles import Endpoint, EndpointProtocol
-from operations.contract import Contract, contract_of
-from operations.status import read_state
-from operations.workspace import open_workspace
+from inferplan.components.handles import Endpoint, EndpointProtocol
+from inferplan.operations.contract import Contract, contract_of
+from inferplan.operations.status import read_state
+from inferplan.operations.workspace import open_workspace
 
 ROOT = Path(__file__).resolve().parents[3]
 FIRST = {"vllm": "/v1", "triton": "/v2", "pytriton": "/v2", "tensorrt-llm": "/v1", "ray-serve": "/v1"}
@@ -64,7 +64,7 @@ def test_the_outputs_of_a_stack_are_the_addresses_that_people_need_and_nothing_e
 
 
 def test_the_record_says_where_grpc_goes_and_that_a_load_balancer_of_aws_carries_none():
-    from components.gateway.spec import NginxGatewaySpec
+    from inferplan.components.gateway.spec import NginxGatewaySpec
 
     def at(**written):
         return NginxGatewaySpec.model_validate(written).access.grpc("gateway")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import run
+from inferplan.cli.main import run
 
 ROOT = Path(__file__).resolve().parents[3]
 INFERPLAN = str(Path(sys.executable).parent / "inferplan")
@@ -127,7 +127,7 @@ def test_where_nothing_is_up_nothing_is_removed_and_nothing_is_claimed(state, ca
 
 @pytest.mark.parametrize("stack", ["local", "renamed"])
 def test_a_cluster_goes_without_being_started_whatever_became_of_it_or_of_its_stack_file(state, capsys, monkeypatch, stack):
-    monkeypatch.setattr("rehearsal.cluster.start", lambda *_: pytest.fail("a cluster was started to be deleted"))
+    monkeypatch.setattr("inferplan.rehearsal.cluster.start", lambda *_: pytest.fail("a cluster was started to be deleted"))
     (state / "clusters" / stack / "etcd").mkdir(parents=True)
     assert down_here(stack, "--cluster") == 0
     assert capsys.readouterr().err == f"the simulated cluster {stack} is gone, and everything in it\n"

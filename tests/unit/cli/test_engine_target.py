@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from components.platforms.aws.access import _kubeconfig
-from operations import down, pulumi_cli
-from operations.errors import OperationError
-from operations.update import UpdateOptions, created_cluster
+from inferplan.components.platforms.aws.access import _kubeconfig
+from inferplan.operations import down, pulumi_cli
+from inferplan.operations.errors import OperationError
+from inferplan.operations.update import UpdateOptions, created_cluster
 
 CONFIG = json.dumps(_kubeconfig(name="prod", region="us-east-1", endpoint="https://acme.test", authority="Q0E="))
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from operations.policy_check import MOST_DRAFTS, exemption_drafts
-from policies.engine.evaluate import Outcome, State
-from policies.engine.registry import all_rules
-from policies.engine.report import Report, make_report
-from policies.engine.settings import Settings, SettingsError, read_settings
+from inferplan.operations.policy_check import MOST_DRAFTS, exemption_drafts
+from inferplan.policies.engine.evaluate import Outcome, State
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import Report, make_report
+from inferplan.policies.engine.settings import Settings, SettingsError, read_settings
 
 RULE = all_rules()["pod-require-read-only-root"]
 TODAY = "2026-11-21"

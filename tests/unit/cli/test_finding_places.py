@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.check import render
-from operations.policy_check import judge
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording
-from stackfile.reader import read_stack
+from inferplan.cli.check import render
+from inferplan.operations.policy_check import judge
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[3]
 STACK = ROOT / "stacks" / "Pulumi.local.yaml"
@@ -22,7 +22,8 @@ STACK = ROOT / "stacks" / "Pulumi.local.yaml"
 def project(tmp_path, monkeypatch):
     """The project without policy settings, so that the gateway's missing certificate is refused."""
     monkeypatch.chdir(ROOT)
-    for name in ("Pulumi.yaml", "stacks", "infra"):
+    for name in ("Pulumi.yaml", "stacks", "inferplan/infra"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
 
@@ -30,7 +31,9 @@ def project(tmp_path, monkeypatch):
 def recorded() -> Recording:
     file = read_stack(STACK)
     config = {**file.config, "inferplan:apiKeySeed": "0123456789abcdef" * 4}
-    return record(ROOT / "infra", project="inferplan", stack="local", config=config, secret_keys=frozenset(["inferplan:apiKeySeed"]))
+    return record(
+        ROOT / "inferplan" / "infra", project="inferplan", stack="local", config=config, secret_keys=frozenset(["inferplan:apiKeySeed"])
+    )
 
 
 def line_of(text: str) -> int:

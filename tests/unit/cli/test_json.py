@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli import main
+from inferplan.cli import main
 
 PROJECT = Path(__file__).parents[3]
 
@@ -79,7 +79,7 @@ def test_down_says_what_was_removed(document):
 @pytest.fixture
 def project(tmp_path, monkeypatch, document):
     """A project of its own, with the stack local; commands that write do so there."""
-    (tmp_path / "infra").mkdir()
+    (tmp_path / "inferplan" / "infra").mkdir(parents=True)
     (tmp_path / "stacks").mkdir()
     shutil.copy(PROJECT / "Pulumi.yaml", tmp_path)
     shutil.copy(PROJECT / "stacks" / "Pulumi.local.yaml", tmp_path / "stacks")

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import operations.keys
-from cli import main
-from components.gateway.consumer_spec import ConsumerSpec
-from operations.notes import expiring
-from rehearsal.secrets import EXAMPLE_PASSPHRASE, unlock
-from stackfile.yaml_edit import add_item, remove_entry
-from stackfile.yaml_tree import read_tree, to_data
+import inferplan.operations.keys
+from inferplan.cli import main
+from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.operations.notes import expiring
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, unlock
+from inferplan.stackfile.yaml_edit import add_item, remove_entry
+from inferplan.stackfile.yaml_tree import read_tree, to_data
 from tests.printed_keys import read_key
 
 PROJECT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ NOTED = '"3": "2026-11-21"'
 
 @pytest.fixture
 def stack(tmp_path, monkeypatch):
-    (tmp_path / "infra").mkdir()
+    (tmp_path / "inferplan" / "infra").mkdir(parents=True)
     (tmp_path / "stacks").mkdir()
     shutil.copy(PROJECT / "Pulumi.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -68,7 +68,7 @@ def test_show_prints_the_valid_keys_newest_first(keys, monkeypatch):
 
 def test_show_says_until_when_a_key_is_valid(stack, keys, monkeypatch):
     monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
-    monkeypatch.setattr(operations.keys, "today", lambda: date(2027, 1, 31))
+    monkeypatch.setattr(inferplan.operations.keys, "today", lambda: date(2027, 1, 31))
     _write(stack, '    chat: {keys: [2, 1], expires: {"1": "2027-01-30", "2": "2027-01-31"}}\n')
     rows = [line.split("\t")[:2] for line in keys("show", "chat")[1].splitlines()]
     assert rows == [["2", "valid to 2027-01-31"], ["1", "expired 2027-01-30"]]
@@ -76,7 +76,7 @@ def test_show_says_until_when_a_key_is_valid(stack, keys, monkeypatch):
 
 def test_value_prints_the_newest_valid_key_and_nothing_else(stack, keys, monkeypatch):
     monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
-    monkeypatch.setattr(operations.keys, "today", lambda: date(2027, 1, 31))
+    monkeypatch.setattr(inferplan.operations.keys, "today", lambda: date(2027, 1, 31))
     _write(stack, '    chat: {keys: [3, 2, 1], expires: {"3": "2027-01-30", "2": "2027-02-28"}}\n')
     code, out, err = keys("show", "chat", "--value")
     assert (code, err, out.count("\n")) == (0, "", 1)
@@ -85,7 +85,7 @@ def test_value_prints_the_newest_valid_key_and_nothing_else(stack, keys, monkeyp
 
 def test_value_without_a_valid_key_says_how_to_add_one(stack, keys, monkeypatch):
     monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
-    monkeypatch.setattr(operations.keys, "today", lambda: date(2027, 1, 31))
+    monkeypatch.setattr(inferplan.operations.keys, "today", lambda: date(2027, 1, 31))
     _write(stack, '    chat: {keys: [1], expires: {"1": "2027-01-30"}}\n')
     code, out, err = keys("show", "chat", "--value")
     assert (code, out) == (3, "")
@@ -156,7 +156,7 @@ def test_a_wrong_passphrase_shows_neither_it_nor_a_key(keys, monkeypatch):
     ],
 )
 def test_add_writes_the_next_version_into_the_list_and_its_day(stack, keys, monkeypatch, before, after):
-    monkeypatch.setattr(operations.keys, "today", lambda: date(2026, 11, 21))
+    monkeypatch.setattr(inferplan.operations.keys, "today", lambda: date(2026, 11, 21))
     _write(stack, before)
     around = stack.read_bytes()
     code, out, err = keys("add", "chat")
@@ -264,7 +264,7 @@ def test_a_write_that_fails_leaves_the_old_file_whole(stack, keys, monkeypatch):
 
 
 def test_adding_then_retiring_what_was_there_rotates_and_no_version_ever_comes_back(stack, keys, monkeypatch):
-    monkeypatch.setattr(operations.keys, "today", lambda: date(2026, 11, 21))
+    monkeypatch.setattr(inferplan.operations.keys, "today", lambda: date(2026, 11, 21))
     for old in (2, 3, 4):
         assert keys("add", "chat")[0] == 0
         assert keys("retire", "chat", str(old))[0] == 0
@@ -328,9 +328,9 @@ def test_removing_keeps_every_other_item_and_every_comment_of_other_lines(docume
 
 @pytest.mark.parametrize(("last_day", "noted"), [("2027-02-01", True), ("2027-09-01", False)])
 def test_a_plan_notes_keys_that_expire_soon(stack, capsys, monkeypatch, last_day, noted):
-    monkeypatch.setattr(operations.keys, "today", lambda: date(2027, 1, 31))
+    monkeypatch.setattr(inferplan.operations.keys, "today", lambda: date(2027, 1, 31))
     _write(stack, f'    chat: {{keys: [2, 1], expires: {{"1": "{last_day}"}}}}\n')
-    (stack.parents[1] / "infra" / "__main__.py").write_text("")
+    (stack.parents[1] / "inferplan" / "infra" / "__main__.py").write_text("")
     with pytest.raises(SystemExit) as caught:
         main.run(("plan", "local"))
     out, err = capsys.readouterr()
@@ -395,7 +395,7 @@ def test_retiring_an_imported_version_takes_its_key_out_of_the_file(stack, keys)
 )
 def test_a_plan_rejects_a_weak_key_at_its_line_without_quoting_it(stack, monkeypatch, capsys, key, said):
     monkeypatch.setenv(VARIABLES[0], EXAMPLE_PASSPHRASE)
-    shutil.copytree(PROJECT / "infra", stack.parents[1] / "infra", dirs_exist_ok=True)
+    shutil.copytree(PROJECT / "inferplan" / "infra", stack.parents[1] / "inferplan" / "infra", dirs_exist_ok=True)
     _import_key(stack, key)
     with pytest.raises(SystemExit) as caught:
         main.run(("plan", "local"))

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from operations.errors import OperationError
-from operations.kubectl import Kubectl
+from inferplan.operations.errors import OperationError
+from inferplan.operations.kubectl import Kubectl
 
 CONFIG = """
 apiVersion: v1

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import main
-from operations import kubectl
+from inferplan.cli import main
+from inferplan.operations import kubectl
 
 PROJECT = Path(__file__).parents[3]
 PODS = {

@@ -12,13 +12,13 @@ from types import ModuleType
 
 import pytest
 
-from cli import main
-from operations.errors import UnsettledError
-from rehearsal.files import state_directory
+from inferplan.cli import main
+from inferplan.operations.errors import UnsettledError
+from inferplan.rehearsal.files import state_directory
 
 PROJECT = Path(__file__).parents[3]
 INFERPLAN = Path(sys.executable).with_name("inferplan")
-VALIDATE = "from cli import main; main.run(['validate', 'local'])"
+VALIDATE = "from inferplan.cli import main; main.run(['validate', 'local'])"
 
 
 @pytest.fixture
@@ -67,15 +67,15 @@ def test_the_shell_completes_commands_and_their_options(typed, offered):
 
 
 def test_listing_the_commands_loads_none_of_them_and_neither_pulumi_nor_the_specs():
-    script = "import sys\nfrom cli import main\ntry:\n  main.run(['--help'])\nexcept SystemExit: print('\\n'.join(sys.modules))"
+    script = "import sys\nfrom inferplan.cli import main\ntry:\n  main.run(['--help'])\nexcept SystemExit: print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PROJECT)
     loaded = set(done.stdout.split())
-    assert "cli.main" in loaded
-    assert loaded.isdisjoint({"pulumi", "pydantic", "kubernetes", "cli.validate", "stackfile.settings"})
+    assert "inferplan.cli.main" in loaded
+    assert loaded.isdisjoint({"pulumi", "pydantic", "kubernetes", "inferplan.cli.validate", "inferplan.stackfile.settings"})
 
 
 def test_checking_a_stack_needs_neither_pulumi_nor_a_cloud_sdk():
-    script = "import sys\nfrom cli import main\ntry:\n  main.run(['validate', 'local'])\nexcept SystemExit as done: print(done.code); print('\\n'.join(sys.modules))"
+    script = "import sys\nfrom inferplan.cli import main\ntry:\n  main.run(['validate', 'local'])\nexcept SystemExit as done: print(done.code); print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PROJECT)
     assert "ok  stacks/Pulumi.local.yaml" in done.stdout
     assert set(done.stdout.split()).isdisjoint({"pulumi", "pulumi_aws", "pulumi_kubernetes", "kubernetes"})
@@ -153,7 +153,7 @@ def test_an_error_on_purpose_is_printed_as_it_is_with_its_own_exit_code(add, cap
 
 
 def test_a_fault_of_the_rehearsal_is_printed_with_its_remedy(add, capsys):
-    from rehearsal.errors import RehearsalError
+    from inferplan.rehearsal.errors import RehearsalError
 
     def command() -> None:
         raise RehearsalError("the port is taken", "stop whatever holds it")
@@ -165,6 +165,9 @@ def test_a_fault_of_the_rehearsal_is_printed_with_its_remedy(add, capsys):
 
 def test_paths_in_the_environment_are_relative_to_the_folder_of_the_person(capsys, tmp_path, monkeypatch):
     (tmp_path / "passphrase").write_text("inferplan-example\n")
+    (tmp_path / "inferplan").mkdir()
+    for name in ("Pulumi.yaml", "stacks", "inferplan/infra"):
+        (tmp_path / name).symlink_to(PROJECT / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE", raising=False)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE_FILE", "passphrase")
@@ -181,7 +184,7 @@ def test_a_full_disk_is_not_reported_as_a_defect():
 
 
 def test_a_locale_that_cannot_draw_tables_gets_them_all_the_same():
-    draws = "import sys; from cli import main; sys.modules['draw'] = sys; sys.command = lambda: print('\u2500 pools')"
+    draws = "import sys; from inferplan.cli import main; sys.modules['draw'] = sys; sys.command = lambda: print('\u2500 pools')"
     script = f"{draws}; main.COMMANDS['draw'] = ('draw', 'Draw.'); main.run(['draw'])"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", script], cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
@@ -189,7 +192,9 @@ def test_a_locale_that_cannot_draw_tables_gets_them_all_the_same():
 
 
 def test_the_process_ends_with_the_code_of_the_command_its_output_and_its_exit_functions():
-    script = "import atexit, sys; from cli import main; atexit.register(print, 'cleaned'); sys.argv = ['inferplan', {!r}]; main.main()"
+    script = (
+        "import atexit, sys; from inferplan.cli import main; atexit.register(print, 'cleaned'); sys.argv = ['inferplan', {!r}]; main.main()"
+    )
     for argument, code, out in (("--version", 0, "inferplan "), ("unheard", 2, "")):
         done = subprocess.run([sys.executable, "-c", script.format(argument)], cwd=PROJECT, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout.startswith(out), done.stdout.endswith("cleaned\n")) == (code, True, True)

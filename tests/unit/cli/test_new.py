@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-import rehearsal.secrets
-from cli import main
-from components.gateway.keys import seed_error
-from operations.files import create
-from operations.project import stack_files
-from rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, open_secrets
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+import inferplan.rehearsal.secrets
+from inferplan.cli import main
+from inferplan.components.gateway.keys import seed_error
+from inferplan.operations.files import create
+from inferplan.operations.project import stack_files
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, open_secrets
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.canaries import hits
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +34,8 @@ PROVIDER = "canary/of+the/provider/secret"
 
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
-    for name in ("Pulumi.yaml", "infra", "schemas"):
+    for name in ("Pulumi.yaml", "inferplan/infra", "schemas"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(ROOT / name)
     for folder in ("stacks", "policies/stacks"):
         (tmp_path / folder).mkdir(parents=True)
@@ -44,7 +45,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", PHRASE)
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE_FILE", raising=False)
     # What is sealed and opened by the same process needs no million rounds; tests/engine shows them to Pulumi itself.
-    monkeypatch.setattr(rehearsal.secrets, "_ROUNDS", 10)
+    monkeypatch.setattr(inferplan.rehearsal.secrets, "_ROUNDS", 10)
     return tmp_path
 
 
@@ -206,7 +207,7 @@ def test_a_stack_that_is_there_is_left_as_it_is(new):
 
 @pytest.mark.parametrize("links", [True, False])
 def test_a_stack_that_comes_to_be_there_meanwhile_is_left_as_it_is(new, monkeypatch, links):
-    from operations.new_stack import StackCopy
+    from inferplan.operations.new_stack import StackCopy
 
     def refused(*_):
         raise OSError(errno.EPERM, "no links here")
@@ -256,7 +257,9 @@ def test_a_run_that_is_killed_before_the_end_leaves_no_stack(new):
 
 
 def test_a_copy_that_would_read_otherwise_is_not_kept(new, monkeypatch):
-    monkeypatch.setattr("operations.new_stack.replace_scalar", lambda text, _path, _plain: text.replace("replicas: 2", "replicas: 3"))
+    monkeypatch.setattr(
+        "inferplan.operations.new_stack.replace_scalar", lambda text, _path, _plain: text.replace("replicas: 2", "replicas: 3")
+    )
     before = files()
     code, said = new("acme")
     assert code == 2

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import json
 
-from operations.plan import over_budget
-from rehearsal.engine.plan.states import ResourceState, States
+from inferplan.operations.plan import over_budget
+from inferplan.rehearsal.engine.plan.states import ResourceState, States
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 INPUTS = {"instanceTypes": ["g6e.4xlarge"], "scalingConfig": {"minSize": 0, "maxSize": 6}}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import run
-from rehearsal.secrets import EXAMPLE_PASSPHRASE
+from inferplan.cli.main import run
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from operations.errors import OperationError
-from operations.live import LiveCluster, ObjectKey
-from operations.preflight import check_operators, parse_rules
+from inferplan.operations.errors import OperationError
+from inferplan.operations.live import LiveCluster, ObjectKey
+from inferplan.operations.preflight import check_operators, parse_rules
 
 DEPLOYMENT = ObjectKey("apps/v1", "Deployment", "chat", "llama")
 OPERATED = [

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.main import run
-from operations.job_status import preheats
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.cli.main import run
+from inferplan.operations.job_status import preheats
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 
 PROJECT = Path(__file__).parents[3]
 MODEL = "llama-3-8b"

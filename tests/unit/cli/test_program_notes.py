@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from cli.screen import note
-from operations.notes import program_notes
-from rehearsal.engine.wire.recording import Diagnostic, Recording
+from inferplan.cli.screen import note
+from inferplan.operations.notes import program_notes
+from inferplan.rehearsal.engine.wire.recording import Diagnostic, Recording
 
 
 def test_a_message_of_the_program_names_its_resource(capsys):

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from cli.progress import ProgressView
-from rehearsal.engine.wait import object_events as engine
-from rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting
+from inferplan.cli.progress import ProgressView
+from inferplan.rehearsal.engine.wait import object_events as engine
+from inferplan.rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting
 
 JOB = engine.Target(urn="urn", kind="Job", name="copy", namespace="inference")
 
@@ -62,7 +62,7 @@ def test_a_resource_gets_a_line_when_it_changes_waits_gets_ready_and_fails(log):
 
 def test_on_a_terminal_the_line_at_the_bottom_counts_on(monkeypatch):
     now = 100.0
-    monkeypatch.setattr("cli.progress.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("inferplan.cli.progress.time", SimpleNamespace(monotonic=lambda: now))
     view = ProgressView(Console(file=io.StringIO(), force_terminal=True))
     assert str(view.__rich__()) == ""
     view.resource(engine.Waiting(target=JOB, reason="0/5 nodes are available", seconds=5, limit=60))

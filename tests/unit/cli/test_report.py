@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import run
+from inferplan.cli.main import run
 
 KUBERNETES = Path(__file__).resolve().parents[2] / "fixtures" / "kubernetes-previews"
 
@@ -79,7 +79,7 @@ def test_inputs_of_any_depth_are_shown_or_rejected_in_a_sentence(tmp_path, capsy
 
 
 def test_findings_of_a_rehearsal_are_taken_along(tmp_path):
-    from review.findings import findings_of, save
+    from inferplan.review.findings import findings_of, save
 
     found = tmp_path / "found.json"
     found.write_bytes(save(findings_of([], stack="dev", base="a", head="b", outcome="stuck")))

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from cli.main import run
+from inferplan.cli.main import run
 from tests.checkouts import git, small_project
 
-SETTINGS = "policies/stacks/prod.json"
+SETTINGS = "inferplan/policies/stacks/prod.json"
 BUDGET = '{"monthlyUsd": 120000}'
 EXEMPTION = {
     "rule": "pod-require-non-root",
@@ -45,7 +45,7 @@ def plan_of(stack, *, planner="inferplan", op="same", resources=(("core/v1:Confi
 
 
 def findings(stack):
-    from review.findings import findings_of, save
+    from inferplan.review.findings import findings_of, save
 
     return save(findings_of([], stack=stack, base="a", head="b", outcome="ready"))
 
@@ -106,7 +106,7 @@ def edit_settings(folder, change):
 
 
 def test_a_stack_without_a_preview_is_red_and_listed_with_the_others(repository):
-    commit = head(repository, lambda: (repository / "infra" / "code.py").write_text("# other\n"))
+    commit = head(repository, lambda: (repository / "inferplan" / "infra" / "code.py").write_text("# other\n"))
     code, text, data = report(repository, commit, {"local.ndjson": plan_of("local")})
     assert code == 3
     verdicts = {each["stack"]: each["verdict"] for each in data["stacks"]}
@@ -224,8 +224,8 @@ def test_fewer_exemptions_are_no_risk_and_unreadable_settings_are(repository):
 
 def test_a_change_of_the_rules_themselves_is_a_risk_in_every_stack(repository):
     def edit():
-        (repository / "policies" / "rules").mkdir()
-        (repository / "policies" / "rules" / "image.py").write_text("")
+        (repository / "inferplan" / "policies" / "rules").mkdir()
+        (repository / "inferplan" / "policies" / "rules" / "image.py").write_text("")
 
     data = report(repository, head(repository, edit), {f"{name}.ndjson": plan_of(name) for name in ("local", "prod")})[2]
     told = {each["stack"]: [risk["what"] for risk in each["risks"]] for each in data["stacks"]}

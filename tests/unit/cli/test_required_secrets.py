@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from operations.live import LiveCluster
-from operations.required_secrets import RequiredSecret, missing_secrets, required_secrets
-from operations.workspace import open_workspace
-from rehearsal.engine.program.record import record
+from inferplan.operations.live import LiveCluster
+from inferplan.operations.required_secrets import RequiredSecret, missing_secrets, required_secrets
+from inferplan.operations.workspace import open_workspace
+from inferplan.rehearsal.engine.program.record import record
 
 
 def declared(kind: str, name: str, body: dict[str, Any], version: str = "v1", **meta: Any) -> Any:

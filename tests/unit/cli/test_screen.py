@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from cli.main import run
-from cli.screen import into, table
+from inferplan.cli.main import run
+from inferplan.cli.screen import into, table
 
 LINE = "note: a sentence that goes on for longer than sixty columns, as most notes of a plan do, and then some"
 URL = "https://minio.storage.svc.cluster.local:9000/acme-weights/llm/llama-3-8b/model-00001-of-00002.safetensors"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from operations.simulated_nodes import simulated_objects
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.operations.simulated_nodes import simulated_objects
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "storage" / "Pulumi.stores.yaml"
 

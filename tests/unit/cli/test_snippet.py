@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from components.handles import SecretRef
-from components.serving.pytriton.service import endpoint as pytriton_endpoint
-from components.serving.pytriton.spec import PyTritonSpec
-from components.serving.served_model import ServedModel
-from components.serving.triton.service import endpoint as triton_endpoint
-from operations.client.snippet import languages, snippet
-from operations.client.target import Target, target
-from operations.contract import Contract
-from operations.errors import RequestError
+from inferplan.components.handles import SecretRef
+from inferplan.components.serving.pytriton.service import endpoint as pytriton_endpoint
+from inferplan.components.serving.pytriton.spec import PyTritonSpec
+from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.triton.service import endpoint as triton_endpoint
+from inferplan.operations.client.snippet import languages, snippet
+from inferplan.operations.client.target import Target, target
+from inferplan.operations.contract import Contract
+from inferplan.operations.errors import RequestError
 from tests.unit.serving.test_triton import triton
 
 NODE, CXX = shutil.which("node") or "", shutil.which("g++") or ""

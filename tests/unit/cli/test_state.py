@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from operations.contract import contract_of
-from operations.job_status import PreheatRow
-from operations.model_status import queue_messages
-from operations.status import StackState, read_state
-from operations.workspace import open_workspace
+from inferplan.operations.contract import contract_of
+from inferplan.operations.job_status import PreheatRow
+from inferplan.operations.model_status import queue_messages
+from inferplan.operations.status import StackState, read_state
+from inferplan.operations.workspace import open_workspace
 
 ROOT = Path(__file__).parents[3]
 MODEL = "llama-3-8b"
@@ -117,9 +117,9 @@ COMPLETE = [{"type": "Complete", "status": "True"}]
 @pytest.fixture
 def batch(workspace):
     """The rows of engine builds, benchmarks and queues for a stack with one of each."""
-    from components.benchmark.spec import BenchmarkSpec
-    from components.queue.spec import QueueSpec
-    from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+    from inferplan.components.benchmark.spec import BenchmarkSpec
+    from inferplan.components.queue.spec import QueueSpec
+    from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 
     settings = workspace.settings.model_copy(
         update={

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from operations.contract import contract_of
-from operations.status import read_state
-from operations.status_document import status_json
-from operations.workspace import open_workspace
+from inferplan.operations.contract import contract_of
+from inferplan.operations.status import read_state
+from inferplan.operations.status_document import status_json
+from inferplan.operations.workspace import open_workspace
 
 ROOT = Path(__file__).parents[3]
 VLLM, TRITON = (ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml" for name in ("vllm", "pytriton"))

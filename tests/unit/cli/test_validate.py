@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from cli import main
+from inferplan.cli import main
 
 PROJECT = Path(__file__).parents[3]
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    (tmp_path / "infra").mkdir()
+    (tmp_path / "inferplan" / "infra").mkdir(parents=True)
     (tmp_path / "stacks").mkdir()
     shutil.copy(PROJECT / "Pulumi.yaml", tmp_path)
     for name in ("local", "onprem"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import main
+from inferplan.cli import main
 
 PROJECT = Path(__file__).parents[3]
 
@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[3]
 @pytest.fixture
 def validated(tmp_path, monkeypatch, capsys):
     """The exit code and the words for a copy of the stack `name` in which `old` stands as `new`."""
-    (tmp_path / "infra").mkdir()
+    (tmp_path / "inferplan" / "infra").mkdir(parents=True)
     (tmp_path / "stacks").mkdir()
     shutil.copy(PROJECT / "Pulumi.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)

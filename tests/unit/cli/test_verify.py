@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.main import run
-from components.preheat.payload.manifest import READY, Manifest
+from inferplan.cli.main import run
+from inferplan.components.preheat.payload.manifest import READY, Manifest
 
 
 def verify(capsys, *arguments: str) -> tuple[int, str]:

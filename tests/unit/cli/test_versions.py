@@ -10,10 +10,10 @@ import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 
-from cli import main
-from operations import versions as module
-from operations.doctor.aws import account
-from operations.workspace import open_workspace
+from inferplan.cli import main
+from inferplan.operations import versions as module
+from inferplan.operations.doctor.aws import account
+from inferplan.operations.workspace import open_workspace
 from tests.stacks.test_committed_stacks import ROOT
 
 ADDON_VERSIONS = ["v1.9.4-eksbuild.1", "v1.20.4-eksbuild.2", "v1.20.4-eksbuild.10"]
@@ -44,7 +44,7 @@ class Aws:
 def run(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     addons = [SimpleNamespace(inputs=each) for each in ADDONS]
-    monkeypatch.setattr("operations.workspace.Workspace.record", lambda _: SimpleNamespace(of_type=lambda _type: addons))
+    monkeypatch.setattr("inferplan.operations.workspace.Workspace.record", lambda _: SimpleNamespace(of_type=lambda _type: addons))
 
     def call(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as caught:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.workspace import open_workspace
-from rehearsal.secrets import SecretsError
+from inferplan.operations.workspace import open_workspace
+from inferplan.rehearsal.secrets import SecretsError
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -10,7 +10,7 @@ from typing import Any
 import botocore.session
 from botocore.validate import ParamValidator
 
-from operations.doctor.aws.account import Credentials
+from inferplan.operations.doctor.aws.account import Credentials
 
 ACCOUNT, REGION = "111122223333", "us-east-1"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/platform-engineers"

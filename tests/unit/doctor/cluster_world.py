@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from operations.errors import OperationError
+from inferplan.operations.errors import OperationError
 
 NAMESPACE = "inference"
 KINDS = {

@@ -15,13 +15,13 @@ from typing import Any, cast
 import pytest
 from moto import mock_aws
 
-from operations.doctor.aws import account as accounts
-from operations.doctor.aws.account import AwsError, Credentials, ExaminedAccount
-from operations.doctor.aws.checks import AWS_CHECKS
-from operations.doctor.examination import _without_context
-from operations.doctor.findings import DeniedError, LoginError, run_checks
-from operations.errors import OperationError
-from operations.workspace import Workspace, open_workspace
+from inferplan.operations.doctor.aws import account as accounts
+from inferplan.operations.doctor.aws.account import AwsError, Credentials, ExaminedAccount
+from inferplan.operations.doctor.aws.checks import AWS_CHECKS
+from inferplan.operations.doctor.examination import _without_context
+from inferplan.operations.doctor.findings import DeniedError, LoginError, run_checks
+from inferplan.operations.errors import OperationError
+from inferplan.operations.workspace import Workspace, open_workspace
 from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE, REGION, ROLE, Account, credentials
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from operations.doctor.cluster import ExaminedCluster, permission_aware
-from operations.doctor.examination import CLUSTER_CHECKS
-from operations.doctor.findings import run_checks
-from operations.live import LiveCluster
-from operations.workspace import Workspace, open_workspace
-from rehearsal.engine.wire.recording import Recording
+from inferplan.operations.doctor.cluster import ExaminedCluster, permission_aware
+from inferplan.operations.doctor.examination import CLUSTER_CHECKS
+from inferplan.operations.doctor.findings import run_checks
+from inferplan.operations.live import LiveCluster
+from inferplan.operations.workspace import Workspace, open_workspace
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.unit.doctor.cluster_world import NAMESPACE, World, thing
 
 
@@ -31,12 +31,12 @@ def passphrase(monkeypatch):
 def examine(monkeypatch) -> Callable[..., list[tuple[str, str, str, str]]]:
     def run(world: World, *names: str) -> list[tuple[str, str, str, str]]:
         def rights(objects, _live, _context):
-            from operations.preflight import LackingRight
+            from inferplan.operations.preflight import LackingRight
 
             del objects
             return [LackingRight(namespace=NAMESPACE, resource=each, verbs=("create", "patch")) for each in world.denied]
 
-        monkeypatch.setattr("operations.doctor.objects.lacking_rights", rights)
+        monkeypatch.setattr("inferplan.operations.doctor.objects.lacking_rights", rights)
         workspace, recording = planned()
         live = LiveCluster(permission_aware(world.get, "kubectl --context onprem"))
         cluster = ExaminedCluster(workspace.settings, recording, live, "onprem", "onprem")

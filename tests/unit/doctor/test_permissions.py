@@ -14,8 +14,8 @@ from typing import Any
 import botocore.session
 import pytest
 
-from operations.doctor.aws.permissions import EXAMPLE, LONGEST_POLICY, actions_of, policy_json, policy_of, scope_of
-from operations.errors import OperationError, table
+from inferplan.operations.doctor.aws.permissions import EXAMPLE, LONGEST_POLICY, actions_of, policy_json, policy_of, scope_of
+from inferplan.operations.errors import OperationError, table
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = ROOT / "docs" / "doctor-policy.json"
@@ -46,14 +46,14 @@ def documented_actions() -> set[str]:
 
 def test_every_resource_that_the_program_can_create_has_its_actions():
     """`s3.Bucket(` in the program is the type aws:s3/bucket:Bucket."""
-    texts = [path.read_text() for path in (ROOT / "components" / "platforms" / "aws").glob("*.py")]
+    texts = [path.read_text() for path in (ROOT / "inferplan" / "components" / "platforms" / "aws").glob("*.py")]
     modules = {
         name for text in texts for names in re.findall(r"^from pulumi_aws import (.+)$", text, re.MULTILINE) for name in names.split(", ")
     }
     calls = {call for text in texts for call in re.findall(r"\b([a-z0-9]+)\.([A-Z]\w+)\(", text) if call[0] in modules}
     used = {f"aws:{module}/{name[0].lower()}{name[1:]}:{name}" for module, name in calls if not name.endswith("Args")}
     assert len(used) > 25
-    assert used - set(all_types()) == set(), "add the actions of these types to operations/doctor/aws/actions.toml"
+    assert used - set(all_types()) == set(), "add the actions of these types to inferplan/operations/doctor/aws/actions.toml"
 
 
 def test_every_action_exists():
@@ -65,7 +65,7 @@ def test_every_action_exists():
 
 def test_the_documented_policy_allows_what_all_resources_need_and_nothing_else():
     assert DOCUMENTED.read_text() == policy_json(all_types(), EXAMPLE), (
-        "write it again: python -m operations.doctor.aws.permissions > docs/doctor-policy.json"
+        "write it again: python -m inferplan.operations.doctor.aws.permissions > docs/doctor-policy.json"
     )
     needed, allowed = {*actions_of(all_types()), *table("doctor/aws/actions")["doctor"]}, documented_actions()
     assert {each for each in needed if not any(fnmatchcase(each, one) for one in allowed)} == set()
@@ -147,10 +147,10 @@ def test_a_type_without_actions_is_named():
 
 def test_doctor_asks_only_for_what_its_policy_allows():
     """Every call in the checks is an action of the policy."""
-    from operations.doctor.aws.account import action_of
+    from inferplan.operations.doctor.aws.account import action_of
 
     calls: set[tuple[str, str]] = set()
-    for path in (ROOT / "operations" / "doctor" / "aws").glob("*.py"):
+    for path in (ROOT / "inferplan" / "operations" / "doctor" / "aws").glob("*.py"):
         calls |= set(re.findall(r'(?:ask\(|_exists\(account, )"([a-z0-9-]+)", f?"([a-z_]+)(?:"|\{)', path.read_text()))
     allowed = documented_actions()
     asked = {action_of(service, operation) for service, operation in calls if operation != "get_"}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from operations.doctor.cluster import ExaminedCluster
-from operations.doctor.examination import CLUSTER_CHECKS
-from operations.doctor.findings import run_checks
-from operations.live import LiveCluster
-from operations.workspace import open_workspace
+from inferplan.operations.doctor.cluster import ExaminedCluster
+from inferplan.operations.doctor.examination import CLUSTER_CHECKS
+from inferplan.operations.doctor.findings import run_checks
+from inferplan.operations.live import LiveCluster
+from inferplan.operations.workspace import open_workspace
 from tests.unit.doctor.cluster_world import KINDS, NAMESPACE, World, thing
 
 
@@ -66,7 +66,7 @@ def test_a_volume_needs_its_class_and_its_driver(resource, objects, severity, me
 
 @pytest.mark.parametrize(("phase", "severity"), [("Bound", "ok"), ("Pending", "error"), (None, "error")])
 def test_an_existing_claim_must_be_bound(phase, severity):
-    from components.storage.volume_spec import ClaimStoreSpec
+    from inferplan.components.storage.volume_spec import ClaimStoreSpec
 
     world = World()
     if phase is not None:

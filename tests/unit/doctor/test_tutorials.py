@@ -10,8 +10,8 @@ import tomllib
 
 import pytest
 
-from cli import main
-from operations.project import project_root
+from inferplan.cli import main
+from inferplan.operations.project import project_root
 from tests.tutorials import MARKS, TUTORIALS, blocks
 
 NAMES = sorted(path.name for path in TUTORIALS.glob("*.md"))
@@ -30,7 +30,7 @@ def test_every_inferplan_command_has_its_arguments_and_options(command):
 
 
 def test_what_a_tutorial_installs_is_what_doctor_prints():
-    table = tomllib.loads((project_root() / "operations" / "doctor" / "remedies.toml").read_text())
+    table = tomllib.loads((project_root() / "inferplan" / "operations" / "doctor" / "remedies.toml").read_text())
     printed = {text for section in table.values() for text in section.values()}
     installed = {command for _, mark, command in COMMANDS if mark == "network" and "rack" in command}
     assert installed

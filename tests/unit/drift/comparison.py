@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from operations.drift.cluster import ComparedCluster, DryRun
-from operations.drift.drift import Drift, drift
-from operations.drift.finding import Words, document, lines, notes_before_update
-from operations.live import LiveCluster, ObjectKey
+from inferplan.operations.drift.cluster import ComparedCluster, DryRun
+from inferplan.operations.drift.drift import Drift, drift
+from inferplan.operations.drift.finding import Words, document, lines, notes_before_update
+from inferplan.operations.live import LiveCluster, ObjectKey
 
 WORDS = Words(command="inferplan up x", file="Pulumi.x.yaml", kubectl="kubectl")
 BY_HAND = {"manager": "kubectl-edit", "operation": "Update"}
@@ -46,8 +46,8 @@ def compared(
         return {"items": [live]}
 
     registration = SimpleNamespace(inputs=ours, options=SimpleNamespace(ignore_changes=()))
-    monkeypatch.setattr("operations.drift.drift.registered_objects", lambda *_: [(registration, key_of(ours))])
-    monkeypatch.setattr("operations.drift.drift._clouds", lambda _: ())
+    monkeypatch.setattr("inferplan.operations.drift.drift.registered_objects", lambda *_: [(registration, key_of(ours))])
+    monkeypatch.setattr("inferplan.operations.drift.drift._clouds", lambda _: ())
     cluster = ComparedCluster(live=LiveCluster(get), dry_run=dry_run, kubectl="kubectl")
     return drift(SimpleNamespace(stack="x"), "x", cluster, secrets_known=True)  # type: ignore[arg-type] # its name is all that is read
 

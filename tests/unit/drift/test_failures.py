@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cli.drift import command
-from operations.drift.cluster import DryRunRejected, behind_kubectl
-from operations.drift.drift import Drift
-from operations.errors import OperationError, UnsettledError
+from inferplan.cli.drift import command
+from inferplan.operations.drift.cluster import DryRunRejected, behind_kubectl
+from inferplan.operations.drift.drift import Drift
+from inferplan.operations.errors import OperationError, UnsettledError
 from tests.unit.drift.comparison import compared, pod, texts
 
 
@@ -38,9 +38,11 @@ def run_command(monkeypatch: pytest.MonkeyPatch, result: Drift) -> None:
         secrets=SimpleNamespace(placeholders=False),
         file=SimpleNamespace(shown_path="Pulumi.x.yaml"),
     )
-    monkeypatch.setattr("cli.drift.open_workspace", lambda _: workspace)
-    monkeypatch.setattr("cli.drift._cluster", lambda *_: contextlib.nullcontext(SimpleNamespace(kubectl="kubectl", simulated=False)))
-    monkeypatch.setattr("cli.drift.drift", lambda *_, **__: result)
+    monkeypatch.setattr("inferplan.cli.drift.open_workspace", lambda _: workspace)
+    monkeypatch.setattr(
+        "inferplan.cli.drift._cluster", lambda *_: contextlib.nullcontext(SimpleNamespace(kubectl="kubectl", simulated=False))
+    )
+    monkeypatch.setattr("inferplan.cli.drift.drift", lambda *_, **__: result)
     command("x")
 
 

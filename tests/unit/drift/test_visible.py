@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from operations.differences import differences
-from operations.drift.visible import visible
-from rehearsal.engine.wire.values import Secret
+from inferplan.operations.differences import differences
+from inferplan.operations.drift.visible import visible
+from inferplan.rehearsal.engine.wire.values import Secret
 from tests.unit.drift.comparison import compared, key_of, manifest, pod, texts
 
 REFERENCE = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "k"}}}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pulumi
 
-from components.gateway.api_keys import ApiKeys
-from components.gateway.consumer_spec import ConsumerSpec
-from components.gateway.gateway import Gateway
-from components.gateway.spec import NginxGatewaySpec
-from components.handles import Endpoint, EndpointProtocol, SecretRef
+from inferplan.components.gateway.api_keys import ApiKeys
+from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.gateway import Gateway
+from inferplan.components.gateway.spec import NginxGatewaySpec
+from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef
 from tests import recorder
 
 SEED = "canary-0f3b1c5a79d24e68b1f0canary-6c2e9d4a8b7f"

@@ -6,12 +6,12 @@ import base64
 
 import pytest
 
-from cli import main
-from components.gateway import keys
-from components.gateway.exposure_spec import route_notes
-from components.gateway.gateway import GATEWAY_PODS
-from components.gateway.spec import NginxGatewaySpec
-from rehearsal.engine.wire.values import reveal
+from inferplan.cli import main
+from inferplan.components.gateway import keys
+from inferplan.components.gateway.exposure_spec import route_notes
+from inferplan.components.gateway.gateway import GATEWAY_PODS
+from inferplan.components.gateway.spec import NginxGatewaySpec
+from inferplan.rehearsal.engine.wire.values import reveal
 from tests.dataplane.gateway.engine_routes import ALLOWED, METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.unit.gateway.envoy_semantics import EnvoyGateway
 from tests.unit.gateway.network_policies import NetworkEndpoint, reaches
@@ -186,7 +186,8 @@ def test_what_it_cannot_do_is_refused_where_the_stack_is_read(gateway, consumers
 
 def test_what_it_does_otherwise_is_noted_in_the_plan(tmp_path, monkeypatch, capsys):
     (tmp_path / "stacks").mkdir()
-    for name in ("Pulumi.yaml", "infra"):
+    for name in ("Pulumi.yaml", "inferplan/infra"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(ROOT / name)
     text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
     ours = next(line for line in text.splitlines() if "inferplan:gateway:" in line)

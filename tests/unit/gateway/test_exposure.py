@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.gateway.gateway import GATEWAY_PODS
-from components.handles import EndpointProtocol
+from inferplan.components.gateway.gateway import GATEWAY_PODS
+from inferplan.components.handles import EndpointProtocol
 from tests.unit.gateway.declared import OPENAI, declare, endpoint, pod_of
 
 ARN = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000"

@@ -8,13 +8,13 @@ import json
 import pulumi
 import pytest
 
-from components.gateway import keys
-from components.gateway.api_keys import ApiKeys
-from components.gateway.consumer_spec import ConsumerSpec
-from components.gateway.gateway import GATEWAY_PODS, Gateway
-from components.gateway.spec import NginxGatewaySpec
-from components.handles import EndpointProtocol, SecretRef
-from rehearsal.engine.wire.values import Secret, reveal
+from inferplan.components.gateway import keys
+from inferplan.components.gateway.api_keys import ApiKeys
+from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.gateway import GATEWAY_PODS, Gateway
+from inferplan.components.gateway.spec import NginxGatewaySpec
+from inferplan.components.handles import EndpointProtocol, SecretRef
+from inferplan.rehearsal.engine.wire.values import Secret, reveal
 from tests import recorder
 from tests.printed_keys import read_key
 from tests.unit.gateway.declared import CONSUMERS, DEPLOYMENT, SECRET, SEED, declare, endpoint, pod_of

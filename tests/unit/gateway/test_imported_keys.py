@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.gateway.consumer_spec import ConsumerSpec
-from components.gateway.imported_keys import collisions, imported_key_error, tail_of
-from components.gateway.proxy_keys import proxy_keys
-from stackfile import imported_keys
+from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.imported_keys import collisions, imported_key_error, tail_of
+from inferplan.components.gateway.proxy_keys import proxy_keys
+from inferplan.stackfile import imported_keys
 
 SEED = "0123456789abcdef" * 4
 KEY = "sk-live-Zt7Qm2Lx9Rk4Vw8Nc3Hd6Bp1Jg5Ys0Ff"

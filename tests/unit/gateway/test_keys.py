@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from components.gateway import keys
-from components.gateway.consumer_spec import ConsumerSpec
-from components.gateway.proxy_keys import proxy_keys
+from inferplan.components.gateway import keys
+from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.proxy_keys import proxy_keys
 from tests.printed_keys import read_key
 
 SEED = "0123456789abcdef" * 4

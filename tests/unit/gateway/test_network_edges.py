@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from operations.project import stack_files
-from rehearsal.engine.program.record import record
-from stackfile.reader import read_stack
+from inferplan.operations.project import stack_files
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.stackfile.reader import read_stack
 from tests.unit.gateway.network_policies import NetworkEndpoint, reaches
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,7 +32,9 @@ def recording():
         patch.chdir(ROOT)
         file = read_stack(stack_files(ROOT)["local"])
         seed = {"inferplan:apiKeySeed": "0123456789abcdef" * 4}
-        return record(ROOT / "infra", project="inferplan", stack="local", config={**file.config, **seed}, secret_keys=frozenset(seed))
+        return record(
+            ROOT / "inferplan" / "infra", project="inferplan", stack="local", config={**file.config, **seed}, secret_keys=frozenset(seed)
+        )
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from stackfile.reader import read_stack
+from inferplan.stackfile.reader import read_stack
 from tests.unit.gateway.network_policies import NetworkEndpoint, reaches
 from tests.unit.gateway.whole_stack import ROOT, recorded
 

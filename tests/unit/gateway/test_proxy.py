@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.gateway.consumer_spec import ConsumerSpec, connection_limits, rate_limits, retry_delays
-from components.gateway.proxy import proxy_config
-from components.gateway.spec import NginxGatewaySpec
-from components.handles import Endpoint, EndpointProtocol
+from inferplan.components.gateway.consumer_spec import ConsumerSpec, connection_limits, rate_limits, retry_delays
+from inferplan.components.gateway.proxy import proxy_config
+from inferplan.components.gateway.spec import NginxGatewaySpec
+from inferplan.components.handles import Endpoint, EndpointProtocol
 
 SPEC = NginxGatewaySpec.model_validate({"host": "llm.test", "insecure": True})
 

@@ -8,8 +8,8 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from components.gateway.spec import NginxGatewaySpec
-from stackfile.reader import read_stack
+from inferplan.components.gateway.spec import NginxGatewaySpec
+from inferplan.stackfile.reader import read_stack
 from tests.unit.gateway.whole_stack import ROOT, recorded, refusals
 
 MONITORING = {"prometheus": {"namespace": "monitoring", "url": "http://prometheus.monitoring.svc:9090"}}

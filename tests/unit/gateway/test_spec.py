@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from components.gateway.consumer_spec import ConsumerSpec
-from components.gateway.spec import EnvoyGatewaySpec, GatewaySpec, NginxGatewaySpec
+from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.spec import EnvoyGatewaySpec, GatewaySpec, NginxGatewaySpec
 
 WRITTEN = {"host": "llm.acme.example", "tls": {"secretName": "llm-tls"}}
 ALB = {"certificateArn": "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000"}

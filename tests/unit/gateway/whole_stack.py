@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from operations.project import stack_files
-from policies.engine.registry import all_rules
-from policies.engine.report import check_stack
-from policies.engine.settings import read_settings, today
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording
-from stackfile.reader import read_stack
+from inferplan.operations.project import stack_files
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.settings import read_settings, today
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[3]
 SEED = "0123456789abcdef" * 4
@@ -23,12 +23,14 @@ def recorded(secret_keys: frozenset[str] = frozenset(), **sections: Any) -> Reco
     file = read_stack(stack_files(ROOT)["local"])
     written = {f"inferplan:{name}": json.dumps(section) for name, section in sections.items()}
     config = {**file.config, **written, "inferplan:apiKeySeed": SEED}
-    return record(ROOT / "infra", project="inferplan", stack="local", config=config, secret_keys=secret_keys | {"inferplan:apiKeySeed"})
+    return record(
+        ROOT / "inferplan" / "infra", project="inferplan", stack="local", config=config, secret_keys=secret_keys | {"inferplan:apiKeySeed"}
+    )
 
 
 def refusals(recording: Recording) -> list[str]:
     """The pack's refusals, with the exemptions that the stack `local` has."""
-    from operations.policy_check import settings_file, stack_of
+    from inferplan.operations.policy_check import settings_file, stack_of
 
     report = check_stack(stack_of(recording), read_settings(settings_file(ROOT, "local"), all_rules(), today()))
     return [f"{each.rule.id} {each.resource}" for each in report.violations]

@@ -7,9 +7,9 @@ import re
 import pytest
 from pydantic import TypeAdapter
 
-from components.spec import PinnedImage
-from images.catalogue import catalogue, facts_of, family_of
-from images.starts import missing_programs, programs_called, unwritable_paths
+from inferplan.components.spec import PinnedImage
+from inferplan.images.catalogue import catalogue, facts_of, family_of
+from inferplan.images.starts import missing_programs, programs_called, unwritable_paths
 from tests.plans import ROOT
 
 ROWS = list(catalogue().values())
@@ -34,7 +34,11 @@ def test_components_name_no_image_themselves():
     reference = re.compile(
         r"""["'](?:docker\.io|nvcr\.io|vault\.habana\.ai|registry\.k8s\.io|ghcr\.io|quay\.io|[\w.-]+\.amazonaws\.com)/[^"'\s]+:[^"'\s]+["']"""
     )
-    files = [*(ROOT / "components").rglob("*.py"), *(ROOT / "components").rglob("*.toml"), *(ROOT / "infra").rglob("*.py")]
+    files = [
+        *(ROOT / "inferplan" / "components").rglob("*.py"),
+        *(ROOT / "inferplan" / "components").rglob("*.toml"),
+        *(ROOT / "inferplan" / "infra").rglob("*.py"),
+    ]
     assert [f"{path.name}: {found}" for path in files for found in reference.findall(path.read_text())] == []
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from components.spec import PinnedImage
-from images.catalogue import catalogue, family_of
+from inferplan.components.spec import PinnedImage
+from inferplan.images.catalogue import catalogue, family_of
 
 ROOT = Path(__file__).parents[3]
 LOCKS = ROOT / "tests" / "dataplane" / "serving" / "environments"
-RECIPES = {path.parent.name: path for path in sorted((ROOT / "images").glob("*/Dockerfile"))}
+RECIPES = {path.parent.name: path for path in sorted((ROOT / "inferplan" / "images").glob("*/Dockerfile"))}
 # The environments in which tests start what a recipe installs, and the Python of its base image.
 STARTED_IN = {"pytriton": ("triton", "full/vllm"), "ray-app": ("ray",)}
 PYTHON = {"pytriton": "3.12", "ray-app": "3.12", "triton-gaudi": "3.10"}
@@ -72,7 +72,7 @@ def test_the_ray_application_is_built_on_the_ray_that_tests_run():
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_page_shows_how_each_is_built(recipe):
     page = (ROOT / "docs" / "building-images.md").read_text(encoding="utf-8")
-    assert re.search(rf"^\s+docker build .* images/{recipe}$", page, re.MULTILINE)
+    assert re.search(rf"^\s+docker build .* inferplan/images/{recipe}$", page, re.MULTILINE)
 
 
 @pytest.mark.full

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from images.catalogue import default_image, facts_of
-from images.mirror import mirrored, upstream
-from operations.plan import images_of
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording
+from inferplan.images.catalogue import default_image, facts_of
+from inferplan.images.mirror import mirrored, upstream
+from inferplan.operations.plan import images_of
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.plans import containers_of
 from tests.unit.stackfile.test_checks import CONFIG, MODEL, lines, only
 
@@ -40,7 +40,7 @@ def declared(**sections: Any) -> Recording:
     stack = {**CONFIG, "nodePools": pools, "models": {"chat-model": MODEL, "rag": RAY}, "extraObjects": {"warm": JOB}, **sections}
     config = {f"inferplan:{key}": json.dumps(value) for key, value in stack.items() if key != "apiKeySeed"}
     seed = {"inferplan:apiKeySeed": "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"}
-    return record(ROOT / "infra", project="inferplan", stack="test", config=config | seed, secret_keys=frozenset(seed))
+    return record(ROOT / "inferplan" / "infra", project="inferplan", stack="test", config=config | seed, secret_keys=frozenset(seed))
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.program.record import record
 from tests.unit.stackfile.test_checks import CONFIG, MODEL
 
-INFRA = Path(__file__).resolve().parents[3] / "infra"
+INFRA = Path(__file__).resolve().parents[3] / "inferplan" / "infra"
 SET, DEPLOYMENT = "kubernetes:apps/v1:DaemonSet", "kubernetes:apps/v1:Deployment"
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.image_evidence import image_evidence
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.infra.image_evidence import image_evidence
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.plans import ROOT, containers_of, recorded
 
 ALL = "images: every container rests on the image catalogue; none was pulled or started"

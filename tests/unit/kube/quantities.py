@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from kube.quantity import amount
+from inferplan.kube.quantity import amount
 
 # text, exact value, canonical form
 QUANTITIES = (

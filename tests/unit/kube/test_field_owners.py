@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kube.field_owners import Owner, manager_of
+from inferplan.kube.field_owners import Owner, manager_of
 
 
 @pytest.mark.parametrize(

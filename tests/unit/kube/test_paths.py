@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.paths import MISSING, covers, order_of, parse, text_of, value_at, values_at, with_values_of
+from inferplan.kube.paths import MISSING, covers, order_of, parse, text_of, value_at, values_at, with_values_of
 
 
 def spelled(key: str) -> bool:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from components.spec import Bytes, Cpu
-from kube.quantity import amount, bytes_of, canonical, millicores_of, size_quantity
+from inferplan.components.spec import Bytes, Cpu
+from inferplan.kube.quantity import amount, bytes_of, canonical, millicores_of, size_quantity
 from tests.unit.kube.quantities import NOT_QUANTITIES, NOT_READ, QUANTITIES, texts
 
 ROOT = Path(__file__).parents[3]
@@ -71,6 +71,5 @@ def test_quantities_are_of_ascii_digits(digit):
 
 def test_no_pattern_of_the_program_means_digits_of_every_script():
     # Python's and pydantic's \d match the digits of some sixty scripts, which the API server and AWS do not take.
-    roots = ("cli", "components", "infra", "kube", "operations", "policies", "rehearsal", "review", "stackfile")
-    files = (path for root in roots for path in (ROOT / root).rglob("*.py"))
+    files = (ROOT / "inferplan").rglob("*.py")
     assert [str(path) for path in files if re.search(r"(?<!\\)\\d", path.read_text(encoding="utf-8"))] == []

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kube.names import vendor_of
-from kube.pod_templates import PATHS, RUN_TO_END
+from inferplan.kube.names import vendor_of
+from inferplan.kube.pod_templates import PATHS, RUN_TO_END
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("cli", "components", "infra", "operations", "policies", "rehearsal", "review", "stackfile")
@@ -43,5 +43,5 @@ def test_every_kind_of_batch_job_has_a_pod_template():
     ],
 )
 def test_a_shared_name_is_written_in_no_other_room(text):
-    files = (path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    files = (path for room in ROOMS for path in (ROOT / "inferplan" / room).rglob("*.py"))
     assert [str(path) for path in files if text in path.read_text(encoding="utf-8")] == []

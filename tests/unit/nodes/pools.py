@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from components.nodes.accelerators import accelerators
-from components.nodes.machines import machines_of
-from components.nodes.spec import NodePoolSpec
+from inferplan.components.nodes.accelerators import accelerators
+from inferplan.components.nodes.machines import machines_of
+from inferplan.components.nodes.spec import NodePoolSpec
 
 _POOL = TypeAdapter(NodePoolSpec)
 _LABEL = st.from_regex(r"[a-z]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)

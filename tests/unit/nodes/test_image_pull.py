@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from components.handles import Capacity, NodeTarget
-from components.nodes.accelerators import Taint
-from components.nodes.image_pull import PAUSE_IMAGE, ImagePull
+from inferplan.components.handles import Capacity, NodeTarget
+from inferplan.components.nodes.accelerators import Taint
+from inferplan.components.nodes.image_pull import PAUSE_IMAGE, ImagePull
 from tests.recorder import declare
 
 SET = "kubernetes:apps/v1:DaemonSet"

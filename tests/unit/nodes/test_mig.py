@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.nodes.accelerators import accelerators, lookup
-from components.nodes.fake_nodes import fake_nodes
-from components.nodes.spec import NodePoolSpec
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.components.nodes.accelerators import accelerators, lookup
+from inferplan.components.nodes.fake_nodes import fake_nodes
+from inferplan.components.nodes.spec import NodePoolSpec
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.unit.serving.models import container_of, vllm
 
 POOL = TypeAdapter(NodePoolSpec)

@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from components.nodes.fake_nodes import fake_nodes
-from components.nodes.node_pool import NodePool, RuntimeClasses
-from components.nodes.spec import NodePoolSpec
+from inferplan.components.nodes.fake_nodes import fake_nodes
+from inferplan.components.nodes.node_pool import NodePool, RuntimeClasses
+from inferplan.components.nodes.spec import NodePoolSpec
 from tests.recorder import declare
 
 POOL: TypeAdapter[Any] = TypeAdapter(NodePoolSpec)

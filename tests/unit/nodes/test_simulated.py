@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from components.naming import MAX_NAME
-from components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, node_name, runtime_classes_of
-from components.nodes.spec import NodePoolSpec
-from kube.quantity import bytes_of, millicores_of, size_quantity
+from inferplan.components.naming import MAX_NAME
+from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, node_name, runtime_classes_of
+from inferplan.components.nodes.spec import NodePoolSpec
+from inferplan.kube.quantity import bytes_of, millicores_of, size_quantity
 from tests.unit.nodes.pools import pools
 
 POOL = TypeAdapter(NodePoolSpec)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from components.nodes.accelerators import Taint
-from components.nodes.machines import allocatable, machine
-from components.nodes.spec import NodePoolSpec
+from inferplan.components.nodes.accelerators import Taint
+from inferplan.components.nodes.machines import allocatable, machine
+from inferplan.components.nodes.spec import NodePoolSpec
 
 POOL: TypeAdapter[Any] = TypeAdapter(NodePoolSpec)
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from components.nodes import table
-from components.nodes.accelerators import accelerators, lookup
-from components.nodes.machines import allocatable, machine, machines, machines_of, nominal
-from components.spec import PinnedImage
+from inferplan.components.nodes import table
+from inferplan.components.nodes.accelerators import accelerators, lookup
+from inferplan.components.nodes.machines import allocatable, machine, machines, machines_of, nominal
+from inferplan.components.spec import PinnedImage
 
 ROOT = Path(__file__).parents[3]
 # website/content/en/preview/reference/instance-types.md of aws/karpenter-provider-aws, commit 1d927085, 2026-08-21.
@@ -33,7 +33,7 @@ def test_every_row_says_where_it_comes_from_and_when_that_was_read(row):
 
 @pytest.mark.parametrize("file", ["accelerators.toml", "machines.csv"])
 def test_no_name_stands_twice_in_a_table(file):
-    text = (ROOT / "components/nodes" / file).read_text(encoding="utf-8")
+    text = (ROOT / "inferplan/components/nodes" / file).read_text(encoding="utf-8")
     names = re.findall(r"^\[accelerators\.([^.\]]+)\]" if file.endswith("toml") else r"^([^,\n]+),", text, re.MULTILINE)
     assert len(names) == len(set(names)) >= 15
 
@@ -140,9 +140,7 @@ def test_a_machine_is_found_by_name_and_by_card():
 
 
 def test_reading_the_table_loads_neither_pydantic_nor_pulumi():
-    code = (
-        "import sys; from components.nodes.accelerators import lookup; lookup('gaudi-2'); print({'pydantic', 'pulumi'} & set(sys.modules))"
-    )
+    code = "import sys; from inferplan.components.nodes.accelerators import lookup; lookup('gaudi-2'); print({'pydantic', 'pulumi'} & set(sys.modules))"
     answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert answer.stdout == "set()\n"
 

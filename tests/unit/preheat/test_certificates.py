@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from components.preheat.payload.certificates import extra_cas, untrusted
-from components.preheat.payload.errors import Exit, PreheatError
+from inferplan.components.preheat.payload.certificates import extra_cas, untrusted
+from inferplan.components.preheat.payload.errors import Exit, PreheatError
 from tests.dataplane.preheat.authority import Authority
 
 TOOLS = ("RCLONE_CA_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from components.handles import CaBundle, ObjectStore, VolumeClaim
-from components.preheat.pod import pod_spec, program
-from components.preheat.request import code_key, job_key
-from components.preheat.spec import PreheatSpec
+from inferplan.components.handles import CaBundle, ObjectStore, VolumeClaim
+from inferplan.components.preheat.pod import pod_spec, program
+from inferplan.components.preheat.request import code_key, job_key
+from inferplan.components.preheat.spec import PreheatSpec
 from tests.unit.serving.models import GAUDI2
 
 STORE = ObjectStore(bucket="weights", prefix="llm", endpoint="http://minio:9000", credentials="minio")

@@ -11,14 +11,14 @@ import zipfile
 
 import pytest
 
-from components.preheat.payload.errors import Exit, PreheatError
-from components.preheat.payload.file_checks import check_file, check_index, refuse_names
+from inferplan.components.preheat.payload.errors import Exit, PreheatError
+from inferplan.components.preheat.payload.file_checks import check_file, check_index, refuse_names
 
 KIB, MIB = 1 << 10, 1 << 20
 PROGRAM = """
 import re, sys
 from pathlib import Path
-from components.preheat.payload.file_checks import check_file, check_index
+from inferplan.components.preheat.payload.file_checks import check_file, check_index
 path = Path(sys.argv[1])
 try:
     check_file(path, path.name, ()) if path.name.endswith("safetensors") else check_index(path.parent, [path.name])

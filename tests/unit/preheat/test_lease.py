@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from components.preheat.payload.errors import Exit, PreheatError
-from components.preheat.payload.lease import Lease
+from inferplan.components.preheat.payload.errors import Exit, PreheatError
+from inferplan.components.preheat.payload.lease import Lease
 from tests.patience import PATIENCE_SECONDS
 
 LIFETIME = 0.6
@@ -28,7 +28,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr("components.preheat.payload.lease._now", lambda: made.now)
+    monkeypatch.setattr("inferplan.components.preheat.payload.lease._now", lambda: made.now)
     return made
 
 

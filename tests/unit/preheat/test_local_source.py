@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from components.preheat.payload.errors import Exit, PreheatError, Retries
-from components.preheat.payload.rclone import Rclone
-from components.preheat.payload.sources import LocalSource
+from inferplan.components.preheat.payload.errors import Exit, PreheatError, Retries
+from inferplan.components.preheat.payload.rclone import Rclone
+from inferplan.components.preheat.payload.sources import LocalSource
 
 NOBODY = 65534
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.preheat.payload.checksums import digest, other_part_sizes, part_sizes
-from components.preheat.payload.errors import Exit, PreheatError, scrubbed
-from components.preheat.payload.file_checks import check_file, check_index, refuse_names, wanted
-from components.preheat.payload.manifest import Entry, Manifest, check, loads, read
-from components.preheat.payload.progress import duration, size
-from components.preheat.payload.request import parse
-from components.preheat.payload.source import parse_sums
-from components.preheat.verify import ready_check
+from inferplan.components.preheat.payload.checksums import digest, other_part_sizes, part_sizes
+from inferplan.components.preheat.payload.errors import Exit, PreheatError, scrubbed
+from inferplan.components.preheat.payload.file_checks import check_file, check_index, refuse_names, wanted
+from inferplan.components.preheat.payload.manifest import Entry, Manifest, check, loads, read
+from inferplan.components.preheat.payload.progress import duration, size
+from inferplan.components.preheat.payload.request import parse
+from inferplan.components.preheat.payload.source import parse_sums
+from inferplan.components.preheat.verify import ready_check
 
 MIB = 1 << 20
 

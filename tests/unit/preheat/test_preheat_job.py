@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
-from components.nodes.accelerators import Taint
-from components.preheat.preheat_job import PreheatJob
-from components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
-from components.storage.spec import WeightsSpec
+from inferplan.components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from inferplan.components.nodes.accelerators import Taint
+from inferplan.components.preheat.preheat_job import PreheatJob
+from inferplan.components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
+from inferplan.components.storage.spec import WeightsSpec
 from tests.recorder import declare
 
 JOB, MAP, POLICY = "kubernetes:batch/v1:Job", "kubernetes:core/v1:ConfigMap", "kubernetes:networking.k8s.io/v1:NetworkPolicy"

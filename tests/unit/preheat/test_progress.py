@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from components.preheat.payload import progress as module
-from components.preheat.payload.progress import Progress, exposition
+from inferplan.components.preheat.payload import progress as module
+from inferplan.components.preheat.payload.progress import Progress, exposition
 
 SAMPLE = re.compile(r'^inferplan_preheat_[a-z_]+\{model="((?:[^"\\\n]|\\["\\n])*)"(?:,state="[a-z]+")?\} -?[0-9.]+$')
 STATUS = {

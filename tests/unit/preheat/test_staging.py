@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from components.preheat.payload.request import parse
-from components.preheat.payload.staging import Staging
+from inferplan.components.preheat.payload.request import parse
+from inferplan.components.preheat.payload.staging import Staging
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
-from components.preheat.payload.manifest import Entry, Manifest
-from components.preheat.verify import caches, verify
+from inferplan.components.preheat.payload.manifest import Entry, Manifest
+from inferplan.components.preheat.verify import caches, verify
 
 
 @pytest.fixture

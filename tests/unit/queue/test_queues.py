@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.queue.queues import Queues
-from components.queue.quota import quantity_of, quota_amounts
-from components.queue.spec import PoolQuota, QueueSpec, priority_class, queue_labels
-from components.serving.affinity import AffinitySpec
-from kube.names import PRIORITY_LABEL, QUEUE_LABEL
+from inferplan.components.queue.queues import Queues
+from inferplan.components.queue.quota import quantity_of, quota_amounts
+from inferplan.components.queue.spec import PoolQuota, QueueSpec, priority_class, queue_labels
+from inferplan.components.serving.affinity import AffinitySpec
+from inferplan.kube.names import PRIORITY_LABEL, QUEUE_LABEL
 from tests.recorder import declare
 from tests.unit.serving.models import GAUDI2, L40S, declared, deployment_of, pool, vllm
 from tests.unit.serving.test_ray_serve import ray

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kube.paths import MISSING, text_of
-from operations.drift.compare import declared_differences
+from inferplan.kube.paths import MISSING, text_of
+from inferplan.operations.drift.compare import declared_differences
 
 VARIABLE = {"name": "KEY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 LIVE = {"name": "KEY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name", "apiVersion": "v1"}}}

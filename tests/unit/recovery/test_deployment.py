@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from operations.live import ObjectKey
-from operations.recovery.deployment import Declared, key_of, repair
+from inferplan.operations.live import ObjectKey
+from inferplan.operations.recovery.deployment import Declared, key_of, repair
 
 # A state that the CLI wrote: `pulumi stack export` of the local stack (Pulumi 3.260, 2026-11-22).
 EXPORT = Path(__file__).resolve().parents[2] / "fixtures" / "live-stack" / "local.state.json.gz"

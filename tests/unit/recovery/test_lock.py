@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from operations.recovery.pulumi_stack import locks_of
+from inferplan.operations.recovery.pulumi_stack import locks_of
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from operations.errors import OperationError
-from operations.live import LiveCluster, ObjectKey
-from operations.recovery import volumes
-from operations.recovery.volumes import settle_volumes, volume_findings
+from inferplan.operations.errors import OperationError
+from inferplan.operations.live import LiveCluster, ObjectKey
+from inferplan.operations.recovery import volumes
+from inferplan.operations.recovery.volumes import settle_volumes, volume_findings
 
 VOLUME = ObjectKey("v1", "PersistentVolume", "", "answers-nfs-77")
 CLAIM = ObjectKey("v1", "PersistentVolumeClaim", "answers", "nfs-77")

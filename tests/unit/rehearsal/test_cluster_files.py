@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.errors import DiskFullError, RehearsalError
-from rehearsal.files import cache_directory, disk_faults, exclusive, read_json, state_directory, write_atomically
-from rehearsal.progress import StepWaiting, silent
+from inferplan.rehearsal.errors import DiskFullError, RehearsalError
+from inferplan.rehearsal.files import cache_directory, disk_faults, exclusive, read_json, state_directory, write_atomically
+from inferplan.rehearsal.progress import StepWaiting, silent
 from tests.patience import PATIENCE_SECONDS
 
 
@@ -75,7 +75,7 @@ def test_directories_come_from_our_variable_then_xdg_then_home(monkeypatch, tmp_
 def holder(path):
     """Another process that holds the lock until it is killed or its stdin closes."""
     code = (
-        "import sys; from pathlib import Path; from rehearsal.files import exclusive\n"
+        "import sys; from pathlib import Path; from inferplan.rehearsal.files import exclusive\n"
         "with exclusive(Path(sys.argv[1]), 'x', lambda e: None): print('held', flush=True); sys.stdin.read()"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -15,14 +15,14 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from rehearsal.cluster import processes
-from rehearsal.cluster.api import Api
-from rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
-from rehearsal.cluster.pki import PROXY_NAME, kubeconfig_text, write_pki
-from rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, read_target, write_record
-from rehearsal.cluster.startup import free_ports, is_free, log_tail
-from rehearsal.errors import ClusterError
-from rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting, line_of, plain
+from inferplan.rehearsal.cluster import processes
+from inferplan.rehearsal.cluster.api import Api
+from inferplan.rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
+from inferplan.rehearsal.cluster.pki import PROXY_NAME, kubeconfig_text, write_pki
+from inferplan.rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, read_target, write_record
+from inferplan.rehearsal.cluster.startup import free_ports, is_free, log_tail
+from inferplan.rehearsal.errors import ClusterError
+from inferplan.rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting, line_of, plain
 from tests.rehearsal.operator_programs import write_service_certificate
 
 RECORD = Record("uid", "v1.34.4", dict.fromkeys(LISTENING, 1), "digest", "boot")
@@ -184,7 +184,7 @@ def test_an_error_reads_as_one_paragraph_with_the_log_quoted_below():
 
 
 def test_importing_the_cluster_costs_no_heavy_package():
-    code = "import sys, rehearsal.cluster; print([m for m in ('cryptography', 'yaml', 'pulumi', 'rich', 'kubernetes', 'urllib3') if m in sys.modules])"
+    code = "import sys, inferplan.rehearsal.cluster; print([m for m in ('cryptography', 'yaml', 'pulumi', 'rich', 'kubernetes', 'urllib3') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 

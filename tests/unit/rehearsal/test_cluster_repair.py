@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from rehearsal.cluster import lifecycle, making, processes
-from rehearsal.cluster.components import COMPONENTS, LISTENING
-from rehearsal.cluster.record import Record
-from rehearsal.cluster.startup import PortTakenError
-from rehearsal.errors import ClusterError
+from inferplan.rehearsal.cluster import lifecycle, making, processes
+from inferplan.rehearsal.cluster.components import COMPONENTS, LISTENING
+from inferplan.rehearsal.cluster.record import Record
+from inferplan.rehearsal.cluster.startup import PortTakenError
+from inferplan.rehearsal.errors import ClusterError
 
 RECORD = Record("uid", "v1", {name: 1000 + number for number, name in enumerate(LISTENING)}, "digest", "boot")
 
@@ -26,7 +26,7 @@ def well(monkeypatch):
         return said.pop(0) if said else None
 
     monkeypatch.setattr(processes, "running", lambda _directory: {name: [os.getpid()] for name in COMPONENTS})
-    monkeypatch.setattr("rehearsal.cluster.api.Api.health_problem", answer)
+    monkeypatch.setattr("inferplan.rehearsal.cluster.api.Api.health_problem", answer)
     monkeypatch.setattr(lifecycle, "identity", lambda _api: "uid")
     monkeypatch.setattr(lifecycle, "_POLL_SECONDS", 0.0)
     return answers

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.errors import RehearsalError
-from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretBox, SecretsError, new_salt, open_secrets, unlock
+from inferplan.rehearsal.errors import RehearsalError
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretBox, SecretsError, new_salt, open_secrets, unlock
 from tests.examples import example_stacks
 
 # From pkg/secrets/passphrase/manager_test.go of pulumi/pulumi: the salt of a state whose passphrase is "password".
@@ -104,7 +104,7 @@ def test_repr_shows_no_key_and_no_value(made):
 
 @pytest.mark.parametrize("stack", sorted(STACKS.values()), ids=lambda path: path.name)
 def test_the_example_stacks_open_with_the_documented_passphrase(stack):
-    from stackfile.reader import read_stack
+    from inferplan.stackfile.reader import read_stack
 
     file = read_stack(stack)
     opened = open_secrets(

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from rehearsal.errors import DiskFullError, ToolchainError
-from rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting
-from rehearsal.toolchain import build, built, ensure
-from rehearsal.toolchain.go import find_go
-from rehearsal.toolchain.pins import SOURCES, Source
+from inferplan.rehearsal.errors import DiskFullError, ToolchainError
+from inferplan.rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting
+from inferplan.rehearsal.toolchain import build, built, ensure
+from inferplan.rehearsal.toolchain.go import find_go
+from inferplan.rehearsal.toolchain.pins import SOURCES, Source
 
 GO = """#!{python}
 import pathlib, sys
@@ -39,8 +39,10 @@ def toolbox(tmp_path, monkeypatch):
             (module / path).parent.mkdir(parents=True, exist_ok=True)
             (module / path).write_text("data")
     monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("rehearsal.toolchain.go._installers", lambda: [[sys.executable, "-c", "import sys; sys.exit('no index here')"]])
-    monkeypatch.setattr("rehearsal.toolchain.gobuild._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(
+        "inferplan.rehearsal.toolchain.go._installers", lambda: [[sys.executable, "-c", "import sys; sys.exit('no index here')"]]
+    )
+    monkeypatch.setattr("inferplan.rehearsal.toolchain.gobuild._PAUSE_SECONDS", 0.0)
     bin_directory = tmp_path / "bin"
     bin_directory.mkdir()
     monkeypatch.setenv("PATH", str(bin_directory))
@@ -142,7 +144,7 @@ def gate(tmp_path):
 
 
 def builder():
-    code = "from rehearsal.toolchain import ensure; from rehearsal.progress import plain; ensure(plain)"
+    code = "from inferplan.rehearsal.toolchain import ensure; from inferplan.rehearsal.progress import plain; ensure(plain)"
     return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
 
 
@@ -184,7 +186,7 @@ def test_two_concurrent_builds_build_once_and_second_reports_its_wait(toolbox, g
 
 
 def test_progress_of_the_compiler_is_reported(toolbox, monkeypatch):
-    monkeypatch.setattr("rehearsal.toolchain.gobuild._REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("inferplan.rehearsal.toolchain.gobuild._REPORT_SECONDS", 0.0)
     toolbox(act="print('go: downloading a.example/b v1.0.0', 'k8s.io/api/core/v1', 'net/http', sep='\\n', file=sys.stderr)")
     events = []
     ensure(events.append)

@@ -8,9 +8,9 @@ import tomllib
 
 import pytest
 
-from rehearsal.errors import ToolchainError
-from rehearsal.toolchain import crds, pins
-from rehearsal.toolchain.go import REQUIREMENT_FILE
+from inferplan.rehearsal.errors import ToolchainError
+from inferplan.rehearsal.toolchain import crds, pins
+from inferplan.rehearsal.toolchain.go import REQUIREMENT_FILE
 from tests.rehearsal.keda_operator import KEDA
 from tests.rehearsal.kueue_manager import KUEUE
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from review.findings import findings_of, load, save, table
-from review.markdown import render
-from review.records import EventsError
-from review.report import make_report
+from inferplan.review.findings import findings_of, load, save, table
+from inferplan.review.markdown import render
+from inferplan.review.records import EventsError
+from inferplan.review.report import make_report
 from tests.review_streams import preview, stack_step
 
 RECORDS = [

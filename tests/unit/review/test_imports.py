@@ -4,21 +4,26 @@ import ast
 import sys
 from pathlib import Path
 
-import review
+from inferplan import review
 
 MODULES = sorted(Path(review.__path__[0]).glob("*.py"))
-ALLOWED = {"kube", "review", "pydantic", "jinja2", "markupsafe"}
+ALLOWED = {"inferplan.kube", "inferplan.review", "pydantic", "jinja2", "markupsafe"}
 # A script for a person, who has boto3.
 ALSO = {"refresh_prices.py": {"boto3"}}
+
+
+def package(name: str) -> str:
+    """`pydantic` of `pydantic.main`, `inferplan.kube` of `inferplan.kube.paths`."""
+    return ".".join(name.split(".")[: 2 if name.startswith("inferplan.") else 1])
 
 
 def imported(path: Path) -> set[str]:
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            names |= {each.name.partition(".")[0] for each in node.names}
+            names |= {package(each.name) for each in node.names}
         elif isinstance(node, ast.ImportFrom):
-            names.add((node.module or "").partition(".")[0])
+            names.add(package(node.module or ""))
     return names - set(sys.stdlib_module_names)
 
 

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from operations.report import completed, read_or_explain
-from review.guards import Guards
-from review.markdown import render
-from review.preview import Preview
-from review.reader import read_bytes
-from review.records import EventsError
-from review.report import make_report
-from review.verdict import BLOCKED, CALM
+from inferplan.operations.report import completed, read_or_explain
+from inferplan.review.guards import Guards
+from inferplan.review.markdown import render
+from inferplan.review.preview import Preview
+from inferplan.review.reader import read_bytes
+from inferplan.review.records import EventsError
+from inferplan.review.report import make_report
+from inferplan.review.verdict import BLOCKED, CALM
 from tests.review_streams import SECRET, preview, stack_step, step, stream
 
 MODEL, KEYS, GATEWAY = "inferplan:serving:SglangModel", "inferplan:gateway:ApiKeys", "inferplan:gateway:Gateway"

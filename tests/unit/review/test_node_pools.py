@@ -5,11 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from review.capacity import pools
-from review.cost import monthly_cost
-from review.declared import NODE_GROUP, Declared
-from review.kinds import rules_for
-from review.prices import price_list
+from inferplan.review.capacity import pools
+from inferplan.review.cost import monthly_cost
+from inferplan.review.declared import NODE_GROUP, Declared
+from inferplan.review.kinds import rules_for
+from inferplan.review.prices import price_list
 
 POOL = "inferplan.dev/pool"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.marks import OUTPUT, SECRET, SIGNATURE, UNKNOWN_TEXT
-from review.properties import differing_leaves, leaves
-from review.values import at, veil, veil_at
+from inferplan.kube.marks import OUTPUT, SECRET, SIGNATURE, UNKNOWN_TEXT
+from inferplan.review.properties import differing_leaves, leaves
+from inferplan.review.values import at, veil, veil_at
 
 CANARY = "canary-1f6b0c2d9e"
 _SECRET = {SIGNATURE: SECRET, "ciphertext": CANARY}

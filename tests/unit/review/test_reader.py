@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from review.collector import StepCollector, counts_of
-from review.preview import Preview
-from review.reader import read, read_bytes, read_file
-from review.records import MAX_RECORD, EventsError
-from review.report import make_report
-from review.verdict import INCOMPLETE
+from inferplan.review.collector import StepCollector, counts_of
+from inferplan.review.preview import Preview
+from inferplan.review.reader import read, read_bytes, read_file
+from inferplan.review.records import MAX_RECORD, EventsError
+from inferplan.review.report import make_report
+from inferplan.review.verdict import INCOMPLETE
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 STREAMS = sorted((FIXTURES / "engine-events").iterdir())

@@ -10,10 +10,10 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from review.prices import price_list
-from review.refresh_prices import main, price_of, renewed_machines, renewed_services
+from inferplan.review.prices import price_list
+from inferplan.review.refresh_prices import main, price_of, renewed_machines, renewed_services
 
-DATA = Path(__file__).resolve().parents[3] / "review" / "data"
+DATA = Path(__file__).resolve().parents[3] / "inferplan" / "review" / "data"
 MACHINES = "type,resource,accelerators,memoryGiB,usdPerHour\ng6.xlarge,nvidia.com/gpu,1,16,0.8048\np5e.48xlarge,nvidia.com/gpu,8,2048,\n"
 HEAD = "key,per,usd,serviceCode,usageType,productFamily,asOf,source\n"
 NAT = "aws:ec2/natGateway:NatGateway,hour,0.045,AmazonEC2,NatGateway-Hours,,2026-09-20,somebody\n"

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from operations.violation_formats import read_rule
-from review.findings import findings_of
-from review.markdown import render
-from review.report import make_report
-from review.risk import PROTECTED
-from review.rollout import rollouts
-from review.text import differing_parts
+from inferplan.operations.violation_formats import read_rule
+from inferplan.review.findings import findings_of
+from inferplan.review.markdown import render
+from inferplan.review.report import make_report
+from inferplan.review.risk import PROTECTED
+from inferplan.review.rollout import rollouts
+from inferplan.review.text import differing_parts
 from tests.review_streams import preview, step, stream, urn
 
 BUCKET = "aws:s3/bucket:Bucket"
@@ -111,8 +111,8 @@ def test_pools_of_which_nothing_is_known_are_not_called_short():
 
 def forecast(type_, old, new, cards=8):
     shown = preview(step("same", NODE, "a", node(cards), node(cards)), step("update", type_, "m", old, new))
-    from review.capacity import pools
-    from review.declared import declared
+    from inferplan.review.capacity import pools
+    from inferplan.review.declared import declared
 
     return rollouts(shown, pools(declared(shown, "after")))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from review.capacity import pools
-from review.cost import monthly_cost
-from review.markdown import render
-from review.report import make_report
+from inferplan.review.capacity import pools
+from inferplan.review.cost import monthly_cost
+from inferplan.review.markdown import render
+from inferplan.review.report import make_report
 from tests.review_streams import preview, step
 from tests.unit.review.test_figures import DEPLOYMENT, GROUP, group, model, node, resource
 

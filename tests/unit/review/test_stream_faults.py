@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.reader import read_bytes
-from review.records import EventsError
-from review.report import make_report
-from review.verdict import BLOCKED, CALM, INCOMPLETE
+from inferplan.review.reader import read_bytes
+from inferplan.review.records import EventsError
+from inferplan.review.report import make_report
+from inferplan.review.verdict import BLOCKED, CALM, INCOMPLETE
 from tests.review_streams import preview, step, urn
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

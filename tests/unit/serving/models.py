@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.handles import ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
-from components.nodes.spec import SimulatedPool
-from components.serving.engine import Site
-from components.serving.spec import ModelSpec, engine_of
-from components.serving.vllm.spec import VllmSpec
-from rehearsal.engine.wire.recording import Recording
+from inferplan.components.handles import ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
+from inferplan.components.nodes.spec import SimulatedPool
+from inferplan.components.serving.engine import Site
+from inferplan.components.serving.spec import ModelSpec, engine_of
+from inferplan.components.serving.vllm.spec import VllmSpec
+from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.recorder import declare
 
 KEY = SecretRef(name="chat-server-key", key="api-key")

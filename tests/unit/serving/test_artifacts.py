@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from rehearsal.engine.program.record import record
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 
 from .models import vllm
 
@@ -47,7 +47,7 @@ CONFIG = {
 def recorded(model=MODEL):
     sections = {**CONFIG, "models": {"chat": model}, "apiKeySeed": "0123456789abcdef" * 4}
     config = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in sections.items()}
-    return record(PROJECT / "infra", project="inferplan", stack="test", config=config, secret_keys={"inferplan:apiKeySeed"})
+    return record(PROJECT / "inferplan" / "infra", project="inferplan", stack="test", config=config, secret_keys={"inferplan:apiKeySeed"})
 
 
 @pytest.fixture(scope="module")

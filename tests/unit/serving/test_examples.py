@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.contract import contract_of
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.recording import Recording
-from rehearsal.secrets import open_secrets
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.operations.contract import contract_of
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.secrets import open_secrets
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.unit.serving.vllm_flags import FLAGS, complaints
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,7 +36,7 @@ def example(request, monkeypatch):
 def test_every_engine_of_the_union_has_an_example_and_a_page():
     from typing import get_args
 
-    from components.serving.spec import ModelSpec
+    from inferplan.components.serving.spec import ModelSpec
 
     union = get_args(ModelSpec)[0]
     engines = {get_args(member.model_fields["engine"].annotation)[0] for member in get_args(union)}
@@ -46,7 +46,7 @@ def test_every_engine_of_the_union_has_an_example_and_a_page():
 
 def test_reading_models_imports_no_engine():
     heavy = "[m for m in sys.modules if m.endswith('.service') or m.startswith(('tritonclient', 'pulumi_kubernetes', 'pulumi_aws'))]"
-    code = f"import sys, components.serving.spec; print({heavy})"
+    code = f"import sys, inferplan.components.serving.spec; print({heavy})"
     answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert answer.stdout == "[]\n"
 
@@ -76,7 +76,11 @@ def _recorded(example: Path) -> Recording:
     secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=None, environment=PASSPHRASE)
     given = {**file.config, **secrets.values}
     return record(
-        ROOT / "infra", project="inferplan", stack=example.name.split(".")[1], config=given, secret_keys=frozenset(secrets.values)
+        ROOT / "inferplan" / "infra",
+        project="inferplan",
+        stack=example.name.split(".")[1],
+        config=given,
+        secret_keys=frozenset(secrets.values),
     )
 
 

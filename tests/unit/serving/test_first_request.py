@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from components.nodes.spec import SimulatedPool
-from components.serving.first_request import first_request
+from inferplan.components.nodes.spec import SimulatedPool
+from inferplan.components.serving.first_request import first_request
 from tests.unit.serving.models import vllm
 
 ZERO = vllm(replicas={"min": 0, "max": 2})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.nodes.spec import ExistingPool
-from kube.quantity import bytes_of
+from inferplan.components.nodes.spec import ExistingPool
+from inferplan.kube.quantity import bytes_of
 from tests.unit.serving.models import BUCKET, container_of, pool, vllm
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.serving.pytriton.service import script_files, server
-from components.serving.pytriton.spec import PyTritonSpec
+from inferplan.components.serving.pytriton.service import script_files, server
+from inferplan.components.serving.pytriton.spec import PyTritonSpec
 from tests.unit.serving.models import GAUDI2, L40S, container_of, declared, site
 
 

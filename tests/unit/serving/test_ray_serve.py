@@ -8,10 +8,10 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from components.handles import EndpointProtocol, ModelMount, ServeRoute
-from components.serving.ray_serve.service import endpoint
-from components.serving.ray_serve.spec import RayServeSpec
-from kube.quantity import bytes_of
+from inferplan.components.handles import EndpointProtocol, ModelMount, ServeRoute
+from inferplan.components.serving.ray_serve.service import endpoint
+from inferplan.components.serving.ray_serve.spec import RayServeSpec
+from inferplan.kube.quantity import bytes_of
 from tests.unit.serving.models import GAUDI2, KEY, L40S, MOUNT, declared, pool
 
 LLM = {"kind": "llm", "modelId": "llama"}

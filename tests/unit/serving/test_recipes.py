@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from components.serving.vllm.payload import recipes
+from inferplan.components.serving.vllm.payload import recipes
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.serving.models import MOUNT, container_of, deployment_of, pool, vllm
 

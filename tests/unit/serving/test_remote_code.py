@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from operations.policy_check import stack_of
-from policies.engine.registry import all_rules
-from policies.engine.report import check_stack
-from policies.engine.settings import parse_settings, today
-from review.report import make_report
+from inferplan.operations.policy_check import stack_of
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.settings import parse_settings, today
+from inferplan.review.report import make_report
 from tests.review_streams import preview, step
 from tests.unit.serving.models import container_of, declared, vllm
 from tests.unit.stackfile.test_checks import WEIGHTS, lines, only

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from components.serving.demand import accelerators_of_others
-from stackfile.checks.placement import room_for_surge
+from inferplan.components.serving.demand import accelerators_of_others
+from inferplan.stackfile.checks.placement import room_for_surge
 from tests.unit.serving.models import deployment_of, pool, vllm
 
 if TYPE_CHECKING:

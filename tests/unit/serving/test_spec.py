@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from components.serving.vllm.spec import VLLM_OPTIONS, _meant, _reserved
+from inferplan.components.serving.vllm.spec import VLLM_OPTIONS, _meant, _reserved
 from tests.unit.serving.models import vllm
 from tests.unit.serving.vllm_flags import FLAGS
 

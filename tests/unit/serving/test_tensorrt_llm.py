@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.serving.tensorrt_llm.models import models, repository_files
-from components.serving.tensorrt_llm.service import command, endpoint, llm_settings, server
-from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
-from components.serving.triton import ensemble
-from components.serving.triton.messages import config_of
+from inferplan.components.serving.tensorrt_llm.models import models, repository_files
+from inferplan.components.serving.tensorrt_llm.service import command, endpoint, llm_settings, server
+from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from inferplan.components.serving.triton import ensemble
+from inferplan.components.serving.triton.messages import config_of
 from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, container_of, pool, site
 
 BUILD = {"modelFamily": "llama"}

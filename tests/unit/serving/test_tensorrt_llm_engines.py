@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.handles import ModelMount, VolumeClaim
-from components.serving.tensorrt_llm.engine_build import engines_of
-from components.serving.tensorrt_llm.service import image_of
-from components.serving.tensorrt_llm.spec import TensorrtLlmSpec
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.components.handles import ModelMount, VolumeClaim
+from inferplan.components.serving.tensorrt_llm.engine_build import engines_of
+from inferplan.components.serving.tensorrt_llm.service import image_of
+from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.unit.serving.models import L40S, declared, deployment_of, pool, site
 from tests.unit.serving.test_tensorrt_llm import BUILD, IMAGE, engines
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.serving.demand import PRE_STOP_SECONDS, SHORTEST_STARTUP_SECONDS, timing
+from inferplan.components.serving.demand import PRE_STOP_SECONDS, SHORTEST_STARTUP_SECONDS, timing
 
 ANY = {
     "model_bytes": st.integers(0, 2 * 2**40),

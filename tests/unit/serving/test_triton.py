@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.serving.triton.messages import config_of
-from components.serving.triton.repository import repository_files
-from components.serving.triton.service import server, server_args
-from components.serving.triton.spec import TritonSpec
+from inferplan.components.serving.triton.messages import config_of
+from inferplan.components.serving.triton.repository import repository_files
+from inferplan.components.serving.triton.service import server, server_args
+from inferplan.components.serving.triton.spec import TritonSpec
 from tests.unit.serving.models import BUCKET, GAUDI2, L40S, container_of, declared, pool, site
 
 WRITER = {"kind": "textGeneration", "maxBatchSize": 8}

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.serving.triton.messages import config_of
-from components.serving.triton.repository import repository_files
-from components.serving.triton.repository_check import repository_problems
-from components.serving.triton.service import endpoint
-from components.serving.triton.spec import TritonSpec
+from inferplan.components.serving.triton.messages import config_of
+from inferplan.components.serving.triton.repository import repository_files
+from inferplan.components.serving.triton.repository_check import repository_problems
+from inferplan.components.serving.triton.service import endpoint
+from inferplan.components.serving.triton.spec import TritonSpec
 from tests.unit.serving.models import GAUDI2, KEY, L40S, deployment_of
 
 IMAGE = {"input": {"x": {"dataType": "TYPE_FP32", "dims": [3, -1]}}, "output": {"y": {"dataType": "TYPE_FP32", "dims": [4]}}}

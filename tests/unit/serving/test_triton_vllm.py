@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.serving.triton.builds import fault_of, in_build
-from components.serving.triton.messages import config_of
-from components.serving.triton.repository import repository_files
-from components.serving.triton.service import endpoint
-from components.serving.triton.spec import TritonSpec
-from components.serving.vllm.engine_args import VLLM_OPTIONS
+from inferplan.components.serving.triton.builds import fault_of, in_build
+from inferplan.components.serving.triton.messages import config_of
+from inferplan.components.serving.triton.repository import repository_files
+from inferplan.components.serving.triton.service import endpoint
+from inferplan.components.serving.triton.spec import TritonSpec
+from inferplan.components.serving.vllm.engine_args import VLLM_OPTIONS
 from tests.unit.serving.models import GAUDI2, KEY, L40S, container_of, pool
 from tests.unit.serving.test_triton import triton
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from components.handles import CaBundle, ModelMount, SecretRef, VolumeClaim
-from components.serving.vllm.service import endpoint, serve_args, server
+from inferplan.components.handles import CaBundle, ModelMount, SecretRef, VolumeClaim
+from inferplan.components.serving.vllm.service import endpoint, serve_args, server
 from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, MOUNT, container_of, declared, deployment_of, pool, site, vllm
 from tests.unit.serving.vllm_flags import complaints
 
@@ -27,8 +27,8 @@ def test_a_gaudi_replica_asks_for_its_cards_and_huge_pages_alike_in_requests_and
 
 
 def test_as_many_replicas_as_a_node_has_cards_fit_its_cpu_memory_and_huge_pages_by_default():
-    from components.serving.demand import demand_of
-    from kube.quantity import bytes_of, millicores_of
+    from inferplan.components.serving.demand import demand_of
+    from inferplan.kube.quantity import bytes_of, millicores_of
 
     for target in (L40S, GAUDI2, pool("nvidia-h100"), pool("nvidia-t4")):
         capacity = target.capacity

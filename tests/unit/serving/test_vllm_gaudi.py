@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from components.nodes.accelerators import accelerators, lookup, vendor_of_image
+from inferplan.components.nodes.accelerators import accelerators, lookup, vendor_of_image
 from tests.unit.serving.models import GAUDI2, L40S, MOUNT, container_of, deployment_of, vllm
 
 IMAGE = "vault.habana.ai/gaudi-docker/{software}/ubuntu24.04/habanalabs/vllm-{vllm}-ptupstream-2.11.0:latest"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from components.serving.spec import ModelSpec
+from inferplan.components.serving.spec import ModelSpec
 from tests.unit.serving.models import declared, deployment_of, pool
 
 IMAGE = "registry.acme.example/app:1.0"

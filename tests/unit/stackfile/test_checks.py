@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 
 WEIGHTS = {"store": "weights", "path": "llama", "revision": "v1", "size": "16Gi"}
 MODEL: dict[str, Any] = {

@@ -140,7 +140,7 @@ def test_a_disk_is_on_nodes_that_stay_and_can_prepare_it(faults, pool, words):
     ids=["http", "hub"],
 )
 def test_a_secret_of_a_store_is_not_one_that_this_stack_makes(faults, credentials):
-    from components.gateway.keys import server_key_secret
+    from inferplan.components.gateway.keys import server_key_secret
 
     [(store, _)] = credentials.items()
     stores = {**STORES, store: {**STORES[store], "credentials": {"secretName": server_key_secret("chat-model")}}}

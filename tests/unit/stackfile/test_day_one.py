@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 
 SHARED = {"provider": "eks", "name": "research", "region": "us-west-2"}
 FRESH = {

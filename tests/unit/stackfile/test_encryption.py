@@ -6,10 +6,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from operations.workspace import Workspace
-from rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
+from inferplan.operations.workspace import Workspace
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
 
 # The salt of the example stacks, and a value that no key opens.
 SALT = "v1:2Gs9GzCRTTU=:v1:Qco23wBlmkobc2Z8:fmgBhuZXLMzMdVtZ/O12DAy/+lZfcA=="

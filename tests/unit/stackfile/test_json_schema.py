@@ -9,12 +9,12 @@ import jsonschema
 import pytest
 import yaml
 
-from components.nodes.accelerators import accelerators
-from components.nodes.machines import machines
-from stackfile import json_schema
-from stackfile.json_schema import has_choices, stack_schema_text
-from stackfile.reference import reference
-from stackfile.stack import StackSettings
+from inferplan.components.nodes.accelerators import accelerators
+from inferplan.components.nodes.machines import machines
+from inferplan.stackfile import json_schema
+from inferplan.stackfile.json_schema import has_choices, stack_schema_text
+from inferplan.stackfile.reference import reference
+from inferplan.stackfile.stack import StackSettings
 
 PROJECT = Path(__file__).parents[3]
 stack_schema = cache(json_schema.stack_schema)
@@ -136,7 +136,7 @@ def test_every_field_that_a_person_types_has_valid_examples():
         for name, field in typed_fields()
     }
     assert {name: errors for name, errors in wrong.items() if errors} == {}
-    assert [name for name, field in typed_fields() if not field.get("examples")] == [], "add them to stackfile/examples.toml"
+    assert [name for name, field in typed_fields() if not field.get("examples")] == [], "add them to inferplan/stackfile/examples.toml"
 
 
 def test_the_snippets_are_valid_entries(local, validator):

@@ -8,12 +8,12 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from rehearsal.engine.program.record import record
-from rehearsal.errors import ProgramFailed
-from stackfile.reader import read_stack
-from stackfile.run_error import StackRunError
-from stackfile.settings import load
-from stackfile.stack import Stack
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.errors import ProgramFailed
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.run_error import StackRunError
+from inferplan.stackfile.settings import load
+from inferplan.stackfile.stack import Stack
 
 PROJECT = Path(__file__).parents[3]
 SEED, PREVIOUS = "inferplan:apiKeySeed", "inferplan:previousApiKeySeed"

@@ -10,11 +10,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stackfile.errors import InvalidStack
-from stackfile.json_schema import stack_schema
-from stackfile.reader import read_stack
-from stackfile.settings import validate
-from stackfile.stack import StackSettings
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.json_schema import stack_schema
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
+from inferplan.stackfile.stack import StackSettings
 
 STACK = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
 SOUND = STACK.read_bytes()

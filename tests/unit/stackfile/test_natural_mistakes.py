@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from components.serving.vllm.engine_args import VERSION, known_options
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
-from stackfile.settings import advised, validate
+from inferplan.components.serving.vllm.engine_args import VERSION, known_options
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import advised, validate
 
 ROOT = Path(__file__).parents[3]
 VLLM, POOL = "models.llama-3-8b", "nodePools.l40s"

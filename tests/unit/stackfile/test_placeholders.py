@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stackfile.public_examples import lines
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.stackfile.public_examples import lines
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 
 PROJECT = Path(__file__).parents[3]
 SALT = "encryptionsalt: v1:AAECAwQFBgc=:v1:AAECAwQFBgcICQoL:AAECAwQFBgcICQoLDA0ODxAREhMUFQ=="

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cli import main
-from rehearsal.engine.program.record import record
-from rehearsal.errors import ProgramFailed
-from rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, unlock
-from stackfile.public_examples import EXAMPLES, mark, publicity
-from stackfile.reader import read_stack
+from inferplan.cli import main
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.errors import ProgramFailed
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, unlock
+from inferplan.stackfile.public_examples import EXAMPLES, mark, publicity
+from inferplan.stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[3]
 PUBLIC = [ROOT / "stacks" / f"Pulumi.{name}.yaml" for name in ("dev", "local", "onprem", "prod", "staging")]
@@ -54,11 +54,11 @@ def test_the_seed_the_salt_and_the_passphrase_each_give_a_stack_away(salts_and_s
 
 def _run(seed: str, *, config: dict[str, str] | None = None, preview: bool = False, rehearsal: bool = False):
     def program() -> None:
-        runpy.run_path(str(ROOT / "infra"), init_globals={"REHEARSAL": rehearsal}, run_name="__main__")
+        runpy.run_path(str(ROOT / "inferplan" / "infra"), init_globals={"REHEARSAL": rehearsal}, run_name="__main__")
 
     given = (EXISTING if config is None else config) | {"inferplan:apiKeySeed": seed}
     return record(
-        program if rehearsal else ROOT / "infra",
+        program if rehearsal else ROOT / "inferplan" / "infra",
         project="inferplan",
         stack="acme",
         config=given,
@@ -107,7 +107,8 @@ def test_a_plan_and_a_rehearsal_warn_about_public_keys_and_continue(salts_and_se
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project with a stack `acme` and a `pulumi` that must not be called."""
-    for name in ("Pulumi.yaml", "infra", "policies"):
+    for name in ("Pulumi.yaml", "inferplan/infra", "policies"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "stacks").mkdir()
     shutil.copy(ROOT / "stacks" / "Pulumi.onprem.yaml", tmp_path / "stacks" / "Pulumi.onprem.yaml")
@@ -118,7 +119,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(pulumi.parent), prepend=":")
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", EXAMPLE_PASSPHRASE)
     # What the pack says of the stack is told elsewhere, and takes its time.
-    monkeypatch.setattr("cli.up.check_policies", lambda *_: None)
+    monkeypatch.setattr("inferplan.cli.up.check_policies", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stackfile.errors import InvalidStack
-from stackfile.reader import MAX_BYTES, StackFile, read_stack, stack_path
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import MAX_BYTES, StackFile, read_stack, stack_path
 
 PROJECT = Path(__file__).parents[3]
 

@@ -7,9 +7,9 @@ import re
 import pytest
 import yaml
 
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.unit.stackfile.test_natural_mistakes import ROOT, VLLM, mistaken
 
 

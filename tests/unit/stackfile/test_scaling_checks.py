@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
-from stackfile.settings import validate
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.unit.serving.models import vllm
 from tests.unit.stackfile.test_checks import CONFIG, MODEL, only
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stackfile.errors import InvalidStack
-from stackfile.reader import read_stack
-from stackfile.settings import simulated_kubeconfig, validate
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import simulated_kubeconfig, validate
 
 STACKS = Path(__file__).parents[3] / "stacks"
 SOUND = """\
@@ -149,7 +149,7 @@ def test_where_the_file_cannot_be_read_nothing_is_guessed_about_its_values(refus
 
 
 def test_the_simulated_clusters_kubeconfig_is_where_the_rehearsal_keeps_it(monkeypatch, tmp_path):
-    from rehearsal.cluster.record import cluster_directory
+    from inferplan.rehearsal.cluster.record import cluster_directory
 
     monkeypatch.delenv("INFERPLAN_KUBECONFIG", raising=False)
     monkeypatch.delenv("INFERPLAN_STATE_DIR", raising=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackfile.yaml_scalars import resolve
+from inferplan.stackfile.yaml_scalars import resolve
 
 
 @pytest.mark.parametrize(

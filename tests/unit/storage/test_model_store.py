@@ -6,14 +6,14 @@ import pytest
 from pulumi_kubernetes.core.v1 import Namespace
 from pydantic import TypeAdapter
 
-from components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
-from components.nodes.accelerators import Taint
-from components.platforms.aws.store_spec import EfsStoreSpec
-from components.storage.model_store import model_store, object_store
-from components.storage.spec import S3StoreSpec, StoreSpec
-from components.storage.static_volume import NfsStore
-from components.storage.volume_spec import NfsStoreSpec
-from rehearsal.engine.wire.values import UNKNOWN
+from inferplan.components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from inferplan.components.nodes.accelerators import Taint
+from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
+from inferplan.components.storage.model_store import model_store, object_store
+from inferplan.components.storage.spec import S3StoreSpec, StoreSpec
+from inferplan.components.storage.static_volume import NfsStore
+from inferplan.components.storage.volume_spec import NfsStoreSpec
+from inferplan.rehearsal.engine.wire.values import UNKNOWN
 from tests.recorder import declare
 
 PV, PVC = "kubernetes:core/v1:PersistentVolume", "kubernetes:core/v1:PersistentVolumeClaim"

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from components.handles import CaBundle
-from components.storage.spec import S3StoreSpec, StoreSpec, WeightsSpec
-from components.storage.volume_spec import RECOMMENDED_MOUNT_OPTIONS, NfsStoreSpec
-from components.storage.web_spec import HttpStoreSpec, HubStoreSpec
+from inferplan.components.handles import CaBundle
+from inferplan.components.storage.spec import S3StoreSpec, StoreSpec, WeightsSpec
+from inferplan.components.storage.volume_spec import RECOMMENDED_MOUNT_OPTIONS, NfsStoreSpec
+from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 STORE = TypeAdapter(StoreSpec)
 

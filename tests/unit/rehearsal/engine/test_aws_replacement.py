@@ -8,9 +8,9 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from rehearsal.engine.plan.states import load, save, states_of
-from rehearsal.engine.plan.steps import make_plan
-from rehearsal.engine.providers.aws import TYPES, replacing_patterns
+from inferplan.rehearsal.engine.plan.states import load, save, states_of
+from inferplan.rehearsal.engine.plan.steps import make_plan
+from inferplan.rehearsal.engine.providers.aws import TYPES, replacing_patterns
 from tests.recorder import declare
 
 OUTLINES = sorted((Path(__file__).resolve().parents[3] / "stacks" / "outlines").glob("*.txt"))

@@ -5,14 +5,14 @@ import os
 
 import pytest
 
-from rehearsal.engine.apply.journal import Inventory, Journal, read_entries
-from rehearsal.engine.apply.prune import waves
-from rehearsal.engine.apply.run import exclusive
-from rehearsal.engine.plan.states import ResourceState
-from rehearsal.engine.wait.object_events import Key
-from rehearsal.engine.wire.recording import Registration
-from rehearsal.engine.wire.values import Masked
-from rehearsal.errors import BusyError
+from inferplan.rehearsal.engine.apply.journal import Inventory, Journal, read_entries
+from inferplan.rehearsal.engine.apply.prune import waves
+from inferplan.rehearsal.engine.apply.run import exclusive
+from inferplan.rehearsal.engine.plan.states import ResourceState
+from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.rehearsal.engine.wire.recording import Registration
+from inferplan.rehearsal.engine.wire.values import Masked
+from inferplan.rehearsal.errors import BusyError
 
 
 def state(name, *, depends_on=(), **inputs):

@@ -12,10 +12,10 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, Secret
 
-from rehearsal.engine.plan.events import events_of, refusal_events, to_ndjson
-from rehearsal.engine.plan.states import states_of
-from rehearsal.engine.plan.steps import make_plan
-from rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.plan.events import events_of, refusal_events, to_ndjson
+from inferplan.rehearsal.engine.plan.states import states_of
+from inferplan.rehearsal.engine.plan.steps import make_plan
+from inferplan.rehearsal.engine.program.record import record
 
 STATE = {"custom", "id", "inputs", "outputs", "parent", "provider", "type", "urn"}
 METADATA = {"detailedDiff", "new", "old", "op", "provider", "type", "urn"}

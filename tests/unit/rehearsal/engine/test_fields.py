@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from rehearsal.engine.apply.fields import without_others
+from inferplan.rehearsal.engine.apply.fields import without_others
 
 LIVE = {
     "metadata": {

@@ -6,8 +6,8 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, Secret, Service
 
-from rehearsal.engine.plan.states import load, save, states_of
-from rehearsal.engine.plan.steps import make_plan
+from inferplan.rehearsal.engine.plan.states import load, save, states_of
+from inferplan.rehearsal.engine.plan.steps import make_plan
 from tests.recorder import declare
 
 

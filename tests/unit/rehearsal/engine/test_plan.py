@@ -13,8 +13,8 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim, Secret, Service
 
-from rehearsal.engine.plan.states import load, save, states_of
-from rehearsal.engine.plan.steps import make_plan
+from inferplan.rehearsal.engine.plan.states import load, save, states_of
+from inferplan.rehearsal.engine.plan.steps import make_plan
 from tests.recorder import declare
 
 

@@ -10,10 +10,10 @@ from pulumi_kubernetes import Provider
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, Secret
 
-from rehearsal.engine.program.record import record
-from rehearsal.engine.wire.values import UNKNOWN
-from rehearsal.engine.wire.values import Secret as Marked
-from rehearsal.errors import ProgramFailed
+from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.engine.wire.values import UNKNOWN
+from inferplan.rehearsal.engine.wire.values import Secret as Marked
+from inferplan.rehearsal.errors import ProgramFailed
 from tests.recorder import declare
 
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"

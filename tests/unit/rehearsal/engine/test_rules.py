@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehearsal.cluster.api import ApiError
-from rehearsal.engine.providers.aws import realize
-from rehearsal.engine.wait.readiness import rule_for
-from rehearsal.engine.wait.reasons import is_immutable, rejection
-from rehearsal.engine.wait.timeouts import limit_of, seconds_of, spelled
-from rehearsal.engine.wait.waiter import propagation_of
-from rehearsal.engine.wire.values import UNKNOWN, Secret, from_wire, mark_secrets, reveal, to_wire
+from inferplan.rehearsal.cluster.api import ApiError
+from inferplan.rehearsal.engine.providers.aws import realize
+from inferplan.rehearsal.engine.wait.readiness import rule_for
+from inferplan.rehearsal.engine.wait.reasons import is_immutable, rejection
+from inferplan.rehearsal.engine.wait.timeouts import limit_of, seconds_of, spelled
+from inferplan.rehearsal.engine.wait.waiter import propagation_of
+from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret, from_wire, mark_secrets, reveal, to_wire
 from tests.recorder import declare
 
 VALUES = st.recursive(

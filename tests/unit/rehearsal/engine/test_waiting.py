@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from rehearsal.cluster.api import Api, Resource
-from rehearsal.engine.wait import timeouts
-from rehearsal.engine.wait.object_events import Target, silent
-from rehearsal.engine.wait.readiness import Readiness
-from rehearsal.engine.wait.reasons import termination_message
-from rehearsal.engine.wait.timeouts import IdleClock
-from rehearsal.engine.wait.waiter import Interrupted, Waiter
-from rehearsal.engine.wait.watching import Watching
+from inferplan.rehearsal.cluster.api import Api, Resource
+from inferplan.rehearsal.engine.wait import timeouts
+from inferplan.rehearsal.engine.wait.object_events import Target, silent
+from inferplan.rehearsal.engine.wait.readiness import Readiness
+from inferplan.rehearsal.engine.wait.reasons import termination_message
+from inferplan.rehearsal.engine.wait.timeouts import IdleClock
+from inferplan.rehearsal.engine.wait.waiter import Interrupted, Waiter
+from inferplan.rehearsal.engine.wait.watching import Watching
 from tests.patience import PATIENCE_SECONDS
 
 

@@ -1,0 +1,1 @@
+"""One declarative plan for AI inference platforms."""

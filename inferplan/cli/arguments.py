@@ -1,0 +1,42 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from inferplan.operations.errors import RequestError
+from inferplan.operations.project import project_root, stack_files
+from inferplan.operations.update import Engine
+
+Stack = Annotated[str, typer.Argument(help="Name of a stack.")]
+StackOption = Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")]
+EngineName = Annotated[Engine, typer.Option("--engine", help="The Pulumi CLI, the rehearsal, or auto: the Pulumi CLI if it is installed.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required without a terminal.")]
+Refresh = Annotated[
+    bool | None,
+    typer.Option("--refresh/--no-refresh", help="Compare with the live cluster first; the default is the project's options.refresh."),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option("--target", help="Limit the update to this URN; may be repeated, and * stands for any text. Pulumi CLI only."),
+]
+Context = Annotated[str | None, typer.Option("--context", help="Read the cluster behind this context of your kubeconfig.")]
+Model = Annotated[str, typer.Argument(help="Name of a model of the stack.")]
+Protocol = Annotated[str | None, typer.Option(help="By default the best that the model speaks.")]
+Gateway = Annotated[str | None, typer.Option(help="URL of another gateway, for example a forwarded port.")]
+Route = Annotated[str | None, typer.Option(help="Path of a Ray Serve application.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Maximum tokens of the answer.")]
+
+
+def json_option(text: str = "Print one JSON document instead of text.") -> Any:
+    """The option --json; `text` says which fields the document has."""
+    return typer.Option("--json", help=text)
+
+
+def named_or_all(stacks: list[str] | None) -> list[str]:
+    names = stacks or list(stack_files(project_root()))
+    if not names:
+        raise RequestError("This project has no stack to check. Create stacks/Pulumi.<name>.yaml.")
+    return names

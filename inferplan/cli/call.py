@@ -1,0 +1,41 @@
+"""`inferplan call MODEL PROMPT`: send a prompt to a model through the gateway and print the answer as it arrives."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from inferplan.cli.arguments import Gateway, MaxTokens, Model, Protocol, Route, StackOption
+from inferplan.operations.client.connection import answer
+from inferplan.operations.client.target import caller, check_reachable, target
+from inferplan.operations.contract import contract_of
+from inferplan.operations.workspace import open_workspace
+
+
+def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command off its parameters
+    model: Model,
+    prompt: Annotated[str, typer.Argument(help="The prompt; - reads standard input.")],
+    stack: StackOption,
+    protocol: Protocol = None,
+    consumer: Annotated[
+        str | None, typer.Option(help="The consumer whose key is used; by default $INFERPLAN_API_KEY, else the model's first consumer.")
+    ] = None,
+    gateway: Gateway = None,
+    path: Route = None,
+    max_tokens: MaxTokens = 256,
+    timeout: Annotated[float, typer.Option(min=1, help="Read timeout in seconds.")] = 300,
+) -> None:
+    """Send PROMPT to MODEL through the gateway of a stack and print the answer as it arrives."""
+    workspace = open_workspace(stack)
+    aim = target(contract_of(workspace.settings), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
+    check_reachable(workspace, gateway)
+    who = caller(workspace, aim.endpoint, consumer)
+    text = sys.stdin.read() if prompt == "-" else prompt
+    ended = True
+    for piece in answer(aim, who, text, max_tokens=max_tokens, silence_seconds=timeout, stack=workspace.typed):
+        print(piece, end="", flush=True)
+        ended = piece.endswith("\n") if piece else ended
+    if not ended:
+        print()

@@ -1,0 +1,200 @@
+"""The `inferplan` command: a table of sub-commands, each loaded when it is called, and the guard around all of them.
+
+Every sub-command is a module with a function `command`. No error of a user ends in a traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import io
+import os
+import shlex
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAILED, BAD_INPUT, UNSETTLED, INTERRUPTED = 1, 2, 3, 130
+
+# In the order of a day's work. The help text is here so that listing the commands loads none of them.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "new": ("inferplan.cli.new", "Create a stack from another one, with its own keys."),
+    "plan": ("inferplan.cli.plan", "Show what a stack would register; needs no cluster, network or credential."),
+    "report": ("inferplan.cli.report", "Report what a change does, its risks and its cost."),
+    "changed-stacks": ("inferplan.cli.changed_stacks", "List the stacks that a change can touch, as JSON."),
+    "rehearse-change": ("inferplan.cli.rehearse_change", "Bring up BASE on the simulated cluster, apply HEAD, and report what happens."),
+    "doctor": ("inferplan.cli.doctor", "Ask the AWS account and the cluster whether they have what a stack needs."),
+    "versions": ("inferplan.cli.versions", "List the newest versions of EKS add-ons and node images, to pin in a stack."),
+    "up": ("inferplan.cli.up", "Bring a stack up and wait until its models are Ready."),
+    "recover": ("inferplan.cli.recover", "Explain what an interrupted update left, repair it, and finish the update."),
+    "call": ("inferplan.cli.call", "Send a prompt to a model through the gateway and print the answer as it arrives."),
+    "snippet": ("inferplan.cli.snippet", "Print code that calls a model, in a protocol and a language."),
+    "status": ("inferplan.cli.status", "Show the current state of pools, queues, models, Jobs and stores."),
+    "drift": ("inferplan.cli.drift", "Show what was changed on the cluster by hand, by whom, and what to type."),
+    "logs": ("inferplan.cli.logs", "Show what the pods of a model log."),
+    "benchmark": ("inferplan.cli.benchmark", "Show the result of a stack's benchmark."),
+    "down": ("inferplan.cli.down", "Remove what up created."),
+    "keys": ("inferplan.cli.keys", "Show, add or retire the API keys of a consumer."),
+    "preheat": ("inferplan.cli.preheat", "Preview what a model's preheat would move, link and remove."),
+    "verify": ("inferplan.cli.verify", "Check preheated model files by their READY manifest, anywhere."),
+    "toolchain": ("inferplan.cli.toolchain", "Build the programs of the simulated cluster, once."),
+    "validate": ("inferplan.cli.validate", "Check stack files and list every error with its line."),
+    "check": ("inferplan.cli.check", "Check plans against the policy pack; violations as a table, SARIF or JUnit."),
+    "images": ("inferplan.cli.images", "List every image that a stack needs."),
+    "schema": ("inferplan.cli.schema", "Print or write the JSON Schema of stack files."),
+}
+
+
+class _LazyGroup(TyperGroup):
+    """Lists every command from the table and loads only the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else _load(name), rest
+
+
+def _load(name: str) -> Any:
+    alone = typer.Typer(add_completion=False, context_settings=_HELP_OPTIONS)
+    alone.command(name)(import_module(COMMANDS[name][0]).command)
+    return typer.main.get_command(alone)
+
+
+def _listed() -> None:
+    """Placeholder of a command in the list; `_LazyGroup` loads the real one."""
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(cls=_LazyGroup, pretty_exceptions_enable=False, help=_HELP, context_settings=_HELP_OPTIONS)
+    app.callback()(_options)
+    for name, (_, text) in COMMANDS.items():
+        app.command(name, help=text)(_listed)
+    return app
+
+
+_HELP = "One declarative plan for AI inference platforms."
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+def _print_version(requested: bool) -> None:  # noqa: FBT001 - typer calls it with the value alone
+    if requested:
+        from importlib.metadata import version
+
+        print(f"inferplan {version('inferplan')}")
+        raise typer.Exit
+
+
+def _options(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)] = False,
+) -> None:
+    """The options of `inferplan` itself."""
+
+
+def main() -> None:
+    """Run the command line of the process, then end it without destroying every object, which took a third of `plan` (2026-11)."""
+    import atexit
+
+    code: object = FAILED
+    try:
+        run()
+    except SystemExit as ended:
+        code = ended.code
+    atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter does before it destroys its objects; there is no public name
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = code or FAILED
+    os._exit(code if isinstance(code, int) else FAILED if code else 0)
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line `arguments` (sys.argv by default) and exit.
+
+    0 done, 1 failed or blocked, 2 bad input, 3 something is not as declared, 130 interrupted.
+    """
+    # A loaded stack lives until the end; collecting it again and again took a twelfth of `plan` (2026-11).
+    gc.set_threshold(100_000, 20, 100)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A table has lines that an old locale cannot draw; a question mark is better than no table.
+            stream.reconfigure(errors="replace")
+    line = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = typer.main.get_command(_app())(args=line or ["--help"], prog_name="inferplan", standalone_mode=False)
+    except Exception as error:  # noqa: BLE001 - the guard: whatever happens, a person reads a sentence
+        sys.exit(_explain(error))
+    if code == INTERRUPTED:
+        from inferplan.cli.screen import say
+
+        say(f"inferplan: interrupted; what was done stays. To continue, run: {shlex.join(['inferplan', *line])}")
+    sys.exit(code if line else BAD_INPUT)
+
+
+def _explain(error: Exception) -> int:
+    """Print what happened, in a line or a list of lines, and return the exit code."""
+    from inferplan.cli.screen import say
+    from inferplan.operations.errors import OperationError, RequestError, UnsettledError
+    from inferplan.rehearsal.errors import RehearsalError
+    from inferplan.stackfile.errors import InvalidStack
+
+    codes = {RequestError: BAD_INPUT, UnsettledError: UNSETTLED, OperationError: FAILED, RehearsalError: FAILED}
+    match error:
+        case typer.TyperException():
+            say(f"inferplan: {_usage(error)}")
+            return BAD_INPUT
+        case OperationError() | RehearsalError():
+            say(f"inferplan: {error}")
+            return next(code for kind, code in codes.items() if isinstance(error, kind))
+        case InvalidStack():
+            say(str(error))
+            return BAD_INPUT
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            say(f"inferplan: no space left for {error.filename or 'the output'}. Free space and run it again")
+        case _:
+            problem = " ".join(f"{type(error).__name__}: {error}".split())
+            say(f"inferplan: unexpected {problem[:300]}. This is a defect of inferplan, {_keep_trace(error)}")
+    return FAILED
+
+
+def _usage(error: typer.TyperException) -> str:
+    """The message of `error`, which typer raised about the command line, with the remedy."""
+    text = " ".join(getattr(error, "format_message", error.__str__)().split())
+    text = text.replace("Value error, ", "").replace(". Did you mean", "; did you mean").rstrip(".?")
+    context: Any = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "inferplan"
+    return f"{text[:1].lower()}{text[1:]}{_stacks(error)}. For the options, run: {command} --help"
+
+
+def _stacks(error: typer.TyperException) -> str:
+    """The stacks of the project, if the name of one is missing."""
+    from inferplan.operations.errors import OperationError
+    from inferplan.operations.project import project_root, stack_files
+
+    parameter: Any = getattr(error, "param", None)
+    if getattr(parameter, "name", None) != "stack":
+        return ""
+    try:
+        names = stack_files(project_root())
+    except OperationError:
+        return ""
+    return f". Choose from: {', '.join(names)}" if names else ""
+
+
+def _keep_trace(error: Exception) -> str:
+    import tempfile
+    import traceback
+
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="inferplan-", suffix=".trace")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.writelines(traceback.format_exception(error))
+    except OSError as full:
+        return f"and its trace could not be kept ({full.strerror})"
+    return f"please report it with the trace in {path}"

@@ -1,0 +1,77 @@
+"""`inferplan recover STACK`: explain what an interrupted update left, repair it, and make the stack match its file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from inferplan.cli.arguments import Context, EngineName, Stack, Yes, json_option
+from inferplan.cli.screen import say, show_json
+from inferplan.cli.up import explain, find_target, rehearse
+from inferplan.operations import pulumi_cli
+from inferplan.operations.errors import RequestError
+from inferplan.operations.live import LiveCluster
+from inferplan.operations.recovery.declared import declared_keys
+from inferplan.operations.recovery.pulumi_stack import check_settled, diagnose_target, repair_stack
+from inferplan.operations.recovery.rehearsed import findings, running_cluster
+from inferplan.operations.recovery.volumes import settle_volumes, volume_findings
+from inferplan.operations.update import Engine, UpdateOptions
+from inferplan.operations.workspace import Workspace, open_workspace
+
+
+def command(
+    stack: Stack,
+    engine: EngineName = Engine.AUTO,
+    yes: Yes = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Explain the state and change nothing.")] = False,
+    cancel_lock: Annotated[bool, typer.Option("--cancel-lock", help="Cancel a lock that another machine took.")] = False,
+    context: Context = None,
+    as_json: Annotated[bool, json_option("With --dry-run: print the findings as JSON.")] = False,
+) -> None:
+    """Explain what an interrupted update of STACK left, repair it, and make the stack match its file."""
+    if as_json and not dry_run:
+        raise RequestError(f"--json is only valid with --dry-run. After a recovery, use: inferplan status {stack} --json")
+    engine = engine.resolved()
+    workspace = open_workspace(stack)
+    if engine is Engine.REHEARSAL:
+        problems = _recover_rehearsal(workspace, dry_run=dry_run)
+    else:
+        problems = _recover(workspace, UpdateOptions(yes=yes, refresh=True), context, dry_run=dry_run, cancel_lock=cancel_lock)
+    if as_json:
+        show_json({"stack": workspace.stack, "findings": problems})
+
+
+def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, *, dry_run: bool, cancel_lock: bool) -> list[str]:
+    if not (dry_run or workspace.simulated):
+        options.check_confirmation(f"inferplan recover {workspace.typed}")
+    target = find_target(workspace, context)
+    diagnosis = diagnose_target(workspace, target)
+    diagnosis.check(cancel_lock=cancel_lock)
+    explain(diagnosis)
+    declared = declared_keys(workspace.record(), workspace.settings.namespace)
+    released = [] if target.live is None else volume_findings(declared, target.live)
+    for line in released:
+        say(f"  {line}")
+    problems = [*map(str, diagnosis.findings), *released]
+    if dry_run:
+        return problems
+    repair_stack(diagnosis, target.environment)
+    settle_volumes(declared, target.live, target.patch_volume, say)
+    pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
+    check_settled(workspace, target)
+    say(f"{workspace.stack} matches {workspace.file.shown_path}")
+    return problems
+
+
+def _recover_rehearsal(workspace: Workspace, *, dry_run: bool) -> list[str]:
+    """Explain, then apply the stack. The lock needs no repair: the kernel releases it when its process dies."""
+    cluster = running_cluster(workspace)
+    recording = workspace.record()
+    declared = declared_keys(recording, workspace.settings.namespace)
+    problems = [*findings(cluster), *volume_findings(declared, LiveCluster(cluster.get))]
+    for line in problems or ["every object of the last run exists and was recorded"]:
+        say(f"  {line}")
+    if not dry_run:
+        rehearse(workspace, recording)
+    return problems

@@ -1,0 +1,39 @@
+"""`inferplan rehearse-change BASE HEAD --stack S`: apply HEAD over BASE on a simulated cluster and report what happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from inferplan.cli.arguments import json_option
+from inferplan.cli.screen import results, say, table
+from inferplan.operations.files import write
+from inferplan.operations.rehearse_change import rehearse_change
+from inferplan.review import findings
+
+
+def command(
+    base: Annotated[str, typer.Argument(help="The revision that runs now: a commit, branch or tag.")],
+    head: Annotated[str, typer.Argument(help="The revision to change to.")],
+    stack: Annotated[str, typer.Option(help="Name of the stack, in both revisions.")],
+    save: Annotated[
+        Path | None, typer.Option(help="Write the findings to a file, which inferplan report takes together with events.")
+    ] = None,
+    timeout: Annotated[int, typer.Option(help="Seconds that each revision may take to become ready.", min=10)] = 300,
+    as_json: Annotated[bool, json_option("Print the findings as JSON, as --save writes them.")] = False,
+) -> None:
+    """Bring BASE up on a simulated cluster, apply HEAD, and report what happens; exit code 3 unless everything becomes ready."""
+    result = rehearse_change(base, head, stack, timeout=timeout, say=say)
+    if save is not None:
+        write(save, findings.save(result))
+    if as_json:
+        print(findings.save(result).decode(), end="")
+    else:
+        content = findings.table(result)
+        results().print(table(f"{content.title} of {result.stack}", *content.columns, rows=content.rows))
+        for note in content.notes:
+            results().print(Text(note, style="dim"))
+    raise typer.Exit(0 if result.good else 3)

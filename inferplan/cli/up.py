@@ -1,0 +1,230 @@
+"""`inferplan up STACK`: bring the stack up, wait until its models are Ready, and show it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inferplan.cli.arguments import EngineName, Refresh, Stack, Targets, Yes, json_option
+from inferplan.cli.check import as_table
+from inferplan.cli.progress import ProgressView
+from inferplan.cli.screen import note, progress, say
+from inferplan.cli.status import show_cluster, show_status
+from inferplan.operations import pulumi_cli
+from inferplan.operations.buying import purchase_lines
+from inferplan.operations.downtime import declared_servers, downtimes, live_scaler_changes, live_servers
+from inferplan.operations.drift.cluster import ComparedCluster, simulated
+from inferplan.operations.drift.drift import drift
+from inferplan.operations.drift.finding import notes_before_update
+from inferplan.operations.errors import OperationError, RequestError
+from inferplan.operations.live import LiveCluster
+from inferplan.operations.notes import capacity_notes, egress_notes, gateway_notes, program_notes, scaling_notes
+from inferplan.operations.policy_check import exemption_drafts, judge
+from inferplan.operations.project import short_path
+from inferplan.operations.recovery.declared import declared_keys
+from inferplan.operations.recovery.pulumi_stack import Diagnosis, diagnose, repair_stack
+from inferplan.operations.recovery.volumes import settle_volumes
+from inferplan.operations.required_secrets import missing_secrets, required_secrets
+from inferplan.operations.status import stack_status
+from inferplan.operations.update import (
+    Engine,
+    UpdateOptions,
+    UpdateTarget,
+    check_examples,
+    check_target,
+    patch_simulated_volume,
+    update_target,
+    violation_error,
+)
+from inferplan.operations.workspace import Workspace, open_workspace
+from inferplan.rehearsal.cluster import Cluster, start
+from inferplan.rehearsal.cluster.karpenter import purchases
+from inferplan.rehearsal.engine.apply.run import Outcome
+from inferplan.rehearsal.engine.wire.recording import Recording
+
+
+def command(
+    stack: Stack,
+    engine: EngineName = Engine.AUTO,
+    yes: Yes = False,
+    refresh: Refresh = None,
+    target: Targets = None,
+    as_json: Annotated[
+        bool, json_option("Print the final state as the document of inferplan status --json, progress on standard error.")
+    ] = False,
+    karpenter: Annotated[
+        bool,
+        typer.Option(
+            "--karpenter",
+            help="Let Karpenter's own scheduler choose the machines of EKS Auto Mode, and list them with prices. Rehearsal only; built once.",
+        ),
+    ] = False,
+) -> None:
+    """Bring STACK up and wait until its models are Ready."""
+    if karpenter and engine is not Engine.REHEARSAL:
+        raise RequestError("--karpenter is for rehearsals. Add --engine rehearsal, or remove --karpenter")
+    engine = engine.resolved()
+    options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()), output=2 if as_json else None)
+    if engine is Engine.REHEARSAL:
+        options.check_rehearsal()
+    workspace = open_workspace(stack)
+    if engine is Engine.PULUMI and not workspace.simulated:
+        options.check_confirmation(f"inferplan up {workspace.typed}")
+    note(gateway_notes(workspace))
+    note(capacity_notes(workspace.settings))
+    note(scaling_notes(workspace.settings))
+    note(egress_notes(workspace.settings))
+    recording = workspace.record()
+    note(program_notes(recording))
+    check_policies(workspace, recording)
+    if engine is Engine.REHEARSAL:
+        rehearse(workspace, recording, as_json=as_json, karpenter=karpenter)
+        return
+    check_examples(workspace)
+    _update(workspace, options, recording, as_json=as_json)
+
+
+def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, *, as_json: bool) -> None:
+    target = find_target(workspace)
+    if offer_recovery(workspace, target, options, recording):
+        # What was added to the state must be read from the cluster before it can be compared.
+        options = replace(options, refresh=True)
+    if target.live is not None:
+        note_changes_by_hand(workspace, recording, target.live, target.simulated)
+    check_target(workspace, target, recording)
+    settle_volumes(declared_keys(recording, workspace.settings.namespace), target.live, target.patch_volume, say)
+    if target.live is not None:
+        if not workspace.simulated:
+            note(map(str, missing_secrets(required_secrets(recording, workspace.settings.namespace), target.live)))
+        note_consequences(workspace, recording, target.live)
+    pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
+    if target.simulated is not None:
+        down = f"inferplan down {workspace.stack} --cluster"
+        show_cluster(workspace, target.simulated, commands=[(down, "remove everything, cluster included")], as_json=as_json)
+    elif as_json and target.live is not None:
+        show_status(stack_status(workspace, target.live.get), as_json=True)
+
+
+def check_policies(workspace: Workspace, recording: Recording) -> None:
+    """Print the violations of a blocked stack before anything starts. Raises OperationError with the remedy."""
+    report = judge(recording, workspace.root)
+    if not report.blocked:
+        return
+    progress().file.write(as_table([report]))
+    if drafts := exemption_drafts(report):
+        say("If there is a reason for an exemption, its entry would be:")
+        progress().out("\n".join(f"  {line}" for line in drafts), highlight=False)
+    raise violation_error(report)
+
+
+def find_target(workspace: Workspace, context: str | None = None) -> UpdateTarget:
+    """The target of an update; a simulated cluster starts with its progress shown."""
+    with ProgressView() as view:
+        return update_target(workspace, context, step=view.step)
+
+
+def explain(diagnosis: Diagnosis) -> None:
+    if not diagnosis.findings:
+        say(f"the state of {diagnosis.stack} has no errors; the update compares it with the cluster")
+        return
+    say(f"an earlier update of {diagnosis.stack} was interrupted:")
+    for each in diagnosis.findings:
+        say(f"  {each}")
+    say("recovery changes the engine's state only; the update that follows changes the cluster")
+
+
+def offer_recovery(workspace: Workspace, target: UpdateTarget, options: UpdateOptions, recording: Recording) -> bool:
+    """Repair a stack whose last update was interrupted, after the user agreed, and return True. It is silent about a healthy stack.
+
+    Raises OperationError if an update runs, if foreign objects are in the way, and if the user declines.
+    """
+    if target.live is None:
+        return False
+    diagnosis = diagnose(workspace, recording, target.environment, target.live)
+    diagnosis.check(cancel_lock=False)
+    if not diagnosis.findings:
+        return False
+    explain(diagnosis)
+    if not (options.yes or workspace.simulated) and not typer.confirm("Recover now?", default=True, err=True):
+        raise OperationError(f"Nothing was changed. Recover later with: inferplan recover {workspace.typed}")
+    repair_stack(diagnosis, target.environment)
+    return True
+
+
+def note_changes_by_hand(workspace: Workspace, recording: Recording, live: LiveCluster, cluster: Cluster | None) -> None:
+    """Say which changes by hand the update is about to revert, and which it leaves. A simulated `cluster` answers dry runs."""
+    namespace, known = workspace.settings.namespace, not workspace.secrets.placeholders
+    if cluster is None:
+        result = drift(recording, namespace, ComparedCluster(live=live), secrets_known=known)
+    else:
+        with simulated(cluster) as compared:
+            result = drift(recording, namespace, replace(compared, live=live), secrets_known=known)
+    note(notes_before_update(result, workspace.file.shown_path))
+
+
+def note_consequences(workspace: Workspace, recording: Recording, live: LiveCluster) -> None:
+    """Say which scalers the update changes on the `live` cluster, and which servers it interrupts."""
+    namespace = workspace.settings.namespace
+    note(live_scaler_changes(live, namespace, recording))
+    note(downtimes(live_servers(live, namespace), declared_servers(recording)))
+
+
+def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = False, karpenter: bool = False) -> None:
+    """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it.
+
+    With `karpenter`, Karpenter buys the machines of EKS Auto Mode, and they are listed.
+    """
+    note(_limits(workspace, recording))
+    with ProgressView() as view:
+        cluster = start(workspace.stack, view.step)
+        live = LiveCluster(cluster.get)
+        note_changes_by_hand(workspace, recording, live, cluster)
+        declared = declared_keys(recording, workspace.settings.namespace)
+        settle_volumes(declared, live, partial(patch_simulated_volume, cluster), say)
+        note_consequences(workspace, recording, live)
+        outcome = workspace.apply(cluster, listener=view.resource, step=view.step, karpenter=karpenter)
+    say(_summary(outcome))
+    if karpenter:
+        for line in purchase_lines(purchases(cluster), workspace.settings.cluster.location.region):
+            say(line)
+    show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster), as_json=as_json)
+
+
+def _limits(workspace: Workspace, recording: Recording) -> list[str]:
+    """Notes on what this rehearsal does not show."""
+    limits = []
+    if workspace.secrets.placeholders:
+        limits.append(f"keys of this rehearsal are placeholders: {workspace.secrets.reason}")
+    if not workspace.simulated:
+        cloud = workspace.settings.cluster.cloud
+        requests = "" if cloud is None else f", and no request goes to {cloud}"
+        limits.append(f"this is a rehearsal of {workspace.stack}: its nodes are fake, its cluster is on this machine{requests}")
+    if workspace.settings.queues:
+        limits.append("Kueue does not run on the simulated cluster: queues are created, and no workload waits in them")
+    if any(each.kind == "ScaledObject" for each in declared_keys(recording, workspace.settings.namespace)):
+        limits.append("KEDA does not run on the simulated cluster: ScaledObjects are created, and the number of replicas stays as it is")
+    return limits
+
+
+def _summary(outcome: Outcome) -> str:
+    counts = {name: len(getattr(outcome, name)) for name in ("created", "changed", "replaced", "deleted", "unchanged")}
+    details = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    objects = "1 object" if outcome.total_changes == 1 else f"{outcome.total_changes} objects"
+    return f"{objects} changed in {outcome.seconds:.1f} s ({details})"
+
+
+def _next_commands(workspace: Workspace, cluster: Cluster) -> list[tuple[str, str]]:
+    activate = f"source {short_path(Path(sys.executable).parent / 'activate')}"
+    return [
+        *([] if shutil.which("inferplan") else [(activate, "puts inferplan on your PATH")]),
+        (f"inferplan status {workspace.typed}", "these tables again"),
+        (f"inferplan plan {workspace.typed}", f"what {workspace.file.shown_path} declares"),
+        (f"kubectl --kubeconfig {cluster.kubeconfig} get pods -A", "any Kubernetes tool works on this cluster"),
+        (f"inferplan down {workspace.rehearsal_arguments} --cluster", "remove everything, cluster included"),
+    ]

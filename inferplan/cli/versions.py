@@ -1,0 +1,27 @@
+"""`inferplan versions STACK`: the newest versions of EKS add-ons and node images, and the lines that pin them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from inferplan.cli.arguments import Stack, json_option
+from inferplan.cli.screen import results, show, show_json, table
+from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.operations.doctor.aws import account
+from inferplan.operations.versions import versions
+from inferplan.operations.workspace import open_workspace
+
+
+def command(stack: Stack, as_json: Annotated[bool, json_option("Print field, pinned and newest version as JSON.")] = False) -> None:
+    """Ask AWS for the newest versions of the add-ons and node images of STACK; changes nothing."""
+    workspace = open_workspace(stack)
+    cluster = workspace.settings.cluster
+    ask = account.Credentials(cluster.region if isinstance(cluster, EksCluster) else "", workspace.typed)
+    newest = list(versions(workspace, ask))
+    if as_json:
+        show_json([{"field": each.field, "pinned": each.pinned, "newest": each.newest} for each in newest])
+        return
+    rows = [(each.field, each.pinned or "-", each.newest) for each in newest]
+    results().print(table("versions", "field", "pinned", "newest", rows=rows))
+    behind = sum(not each.is_current for each in newest)
+    show(f"{behind} of {len(newest)} can be pinned to a newer version: write it to the field, then run inferplan plan {workspace.typed}")

@@ -1,0 +1,199 @@
+"""Creates the Kubernetes Secrets with API keys, and exports references to them.
+
+A consumer's key is derived from the stack's encrypted seed, or imported. Keys exist only inside Secrets. There is no list of retired
+keys: a version that is not in the stack file is not in any Secret, so the gateway denies it.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import pulumi
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from inferplan.components.fields import present
+from inferplan.components.gateway import keys
+from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.imported_keys import ImportedKeys
+from inferplan.components.gateway.keys import (
+    CLIENTS_SECRET,
+    CREDENTIAL,
+    NEXT_KEY,
+    PROXY_SECRET,
+    SECRET_KEY,
+    client_id,
+    consumer_secret,
+    server_key_secret,
+)
+from inferplan.components.gateway.proxy_keys import PROXY_FILE, key_of, proxy_keys
+from inferplan.components.handles import SecretRef
+from inferplan.components.naming import labels
+from inferplan.kube.names import ISSUED
+
+
+@dataclass(frozen=True)
+class _KeyMaterial:
+    """The seed and the imported keys in plain text, inside an Output."""
+
+    seed: str = field(repr=False)
+    previous: str | None = field(repr=False)
+    imported: ImportedKeys = field(repr=False)
+
+
+class ApiKeys(pulumi.ComponentResource):
+    """One Secret per model server, one per consumer and one for the gateway; exports references to them.
+
+    The gateway's Secret contains hashes, or the keys in plain text with `plain_text`, for a gateway that cannot compare hashes.
+    `seeds` are the current seed and, during a rotation, the previous one: then consumers' keys of both are valid, and the gateway
+    sends the previous server keys, which old servers accept too.
+
+    Names are fixed and content changes in place, so the Kubernetes provider must have enableSecretMutable on: without it,
+    each rotation would delete the Secret first.
+    """
+
+    proxy_secret: pulumi.Output[str]
+    """The live name of the gateway's Secret, so that pods that mount it wait for its latest content."""
+    fingerprint: pulumi.Output[str]
+    """Changes with every change of the gateway's Secret and reveals nothing about its content."""
+
+    def __init__(
+        self,
+        name: str,
+        consumers: Mapping[str, ConsumerSpec],
+        models: Sequence[str],
+        *,
+        namespace: pulumi.Input[str],
+        seeds: Sequence[pulumi.Input[str]],
+        imported_keys: Mapping[str, Mapping[int, pulumi.Input[str]]] | None = None,
+        plain_text: bool = False,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        self.two_seeds = len(seeds) > 1
+        intent = {"consumers": {each: spec.intent() for each, spec in consumers.items()}, "models": list(models)}
+        # The end of a rotation denies keys although no consumer's Secret changes: a preview has to show it.
+        rotation = {"previousSeed": True} if self.two_seeds else {}
+        super().__init__("inferplan:gateway:ApiKeys", name, {"spec": intent | rotation}, opts)
+        self._server_fingerprints: dict[str, dict[SecretRef, pulumi.Output[str]]] = {}
+        self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)
+        by_owner = {(who, version): key for who, versions in (imported_keys or {}).items() for version, key in versions.items()}
+        # As a list: an Output cannot contain a mapping whose keys are tuples.
+        imported = pulumi.Output.secret(pulumi.Output.all(*by_owner.values()))
+        secret_seeds = pulumi.Output.secret(pulumi.Output.all(*seeds))
+        material = pulumi.Output.all(secret_seeds, imported).apply(
+            lambda both: _KeyMaterial(both[0][0], both[0][1] if self.two_seeds else None, dict(zip(by_owner, both[1], strict=True)))
+        )
+        for model in models:
+            self._server_fingerprints[model] = self._server_keys(
+                f"{name}-server-{model}", model, namespace, material, plain_text=plain_text
+            )
+        for consumer, spec in consumers.items():
+            newest = material.apply(lambda values, who=consumer, spec=spec: key_of(values.seed, who, spec.newest, spec, values.imported))
+            self._secret(
+                f"{name}-consumer-{consumer}",
+                consumer_secret(consumer),
+                namespace,
+                {SECRET_KEY: newest},
+                issued=spec.issued.get(spec.newest),
+            )
+        proxy = material.apply(
+            lambda values: proxy_keys(values.seed, self.consumers, models, values.imported, previous_seed=values.previous)
+        )
+        oldest = min((day for spec in consumers.values() for day in spec.issued.values()), default=None)
+        if plain_text:
+            secret = self._secret(f"{name}-clients", CLIENTS_SECRET, namespace, self._clients(material), issued=oldest)
+        else:
+            secret = self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: proxy.apply(lambda file: file.text)}, issued=oldest)
+        self.proxy_secret = secret.metadata.name
+        # A pod template shows it, which is safe: it is an HMAC under a derived key.
+        self.fingerprint = pulumi.Output.unsecret(proxy.apply(lambda file: file.fingerprint))
+        self.register_outputs({"proxySecret": self.proxy_secret, "fingerprint": self.fingerprint})
+
+    def _server_keys(
+        self, name: str, model: str, namespace: pulumi.Input[str], material: pulumi.Output[_KeyMaterial], *, plain_text: bool
+    ) -> dict[SecretRef, pulumi.Output[str]]:
+        """Create the Secret of one server; return a fingerprint of each key in it."""
+        # The gateway sends the first key, which old and new servers accept.
+        seeds = {SECRET_KEY: material.apply(lambda values: values.previous or values.seed)}
+        if self.two_seeds:
+            seeds[NEXT_KEY] = material.apply(lambda values: values.seed)
+        content = {field: seed.apply(lambda text: keys.server_key(text, model)) for field, seed in seeds.items()}
+        bearer = {CREDENTIAL: content[SECRET_KEY].apply(_bearer)} if plain_text else {}
+        secret = self._secret(name, server_key_secret(model), namespace, {**content, **bearer})
+        # Depends on the Secret's live name: a pod that restarts because the key changed must find the new key.
+        fingerprints = {
+            field: pulumi.Output.all(secret.metadata.name, seed, content[field]).apply(lambda three: keys.fingerprint(three[1], three[2]))
+            for field, seed in seeds.items()
+        }
+        return {SecretRef(name=server_key_secret(model), key=field): pulumi.Output.unsecret(each) for field, each in fingerprints.items()}
+
+    def _clients(self, material: pulumi.Output[_KeyMaterial]) -> dict[str, pulumi.Output[str]]:
+        """Every valid key by client id, in plain text."""
+        clients, previous = {}, {}
+        for owner in ((who, version, spec) for who, spec in self.consumers.items() for version in spec.keys):
+            who, version, spec = owner
+            clients[client_id(who, version)] = material.apply(lambda values, of=owner: key_of(values.seed, *of, values.imported))
+            if self.two_seeds and version not in spec.imported_keys:
+                previous[client_id(who, version, previous=True)] = material.apply(
+                    lambda values, of=(who, version): keys.consumer_key(values.previous or values.seed, *of)
+                )
+        return clients | previous
+
+    def server_key(self, model: str) -> SecretRef:
+        """Return a reference to the key of `model`'s server.
+
+        Raises KeyError if `model` is not among the models of this component.
+        """
+        if model not in self._server_fingerprints:
+            raise KeyError(f"No server key for {model!r}. Add it to the models of ApiKeys.")
+        return SecretRef(name=server_key_secret(model), key=SECRET_KEY)
+
+    def server_key_marks(self, model: str) -> Mapping[SecretRef, pulumi.Output[str]]:
+        """Return a fingerprint of each key of `model`'s server; the key that the gateway sends comes first.
+
+        A fingerprint changes with its key and reveals nothing about it, so a pod template may show it.
+
+        Raises KeyError if `model` is not among the models of this component.
+        """
+        return self._server_fingerprints[model]
+
+    def consumer_key(self, consumer: str) -> SecretRef:
+        """Return a reference to the newest key of `consumer`, for clients inside the cluster.
+
+        Raises KeyError if the consumer does not exist.
+        """
+        if consumer not in self.consumers:
+            raise KeyError(f"Unknown consumer {consumer!r}. Consumers in this stack: {', '.join(sorted(self.consumers)) or 'none'}.")
+        return SecretRef(name=consumer_secret(consumer), key=SECRET_KEY)
+
+    def _secret(
+        self,
+        name: str,
+        secret_name: str,
+        namespace: pulumi.Input[str],
+        content: Mapping[str, pulumi.Output[str]],
+        *,
+        issued: date | None = None,
+    ) -> core.Secret:
+        annotations = None if issued is None else {ISSUED: issued.isoformat()}
+        return core.Secret(
+            name,
+            metadata=present(
+                meta.ObjectMetaArgsDict(
+                    name=secret_name, namespace=namespace, labels=labels("api-keys", secret_name), annotations=annotations
+                )
+            ),
+            type="Opaque",
+            # `data`, not `stringData`: with server-side apply a field removed from `stringData` stays in the cluster.
+            data={key: value.apply(_base64) for key, value in content.items()},
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+
+def _bearer(key: str) -> str:
+    return f"Bearer {key}"
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,119 @@
+"""The settings of a consumer: its key versions and its limits, and the limits of each gateway replica.
+
+No key is part of a spec. Keys are derived from the stack's seed, or imported as encrypted values.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from math import ceil
+from typing import Annotated, Self
+
+from pydantic import Field, PositiveInt, field_validator, model_validator
+
+from inferplan.components.spec import Spec, duplicates
+
+KeyVersion = Annotated[int, Field(strict=True, ge=1, le=999_999)]
+
+
+class LimitsSpec(Spec):
+    """Limits of one consumer over all models. Each gateway replica enforces an equal part, rounded up."""
+
+    requests_per_minute: Annotated[int, Field(ge=1, le=600_000)] | None = None
+    """Maximum requests per minute. Default: unlimited."""
+    burst: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    """Requests above the rate that are accepted at once. Default: a tenth of requestsPerMinute."""
+    concurrent_requests: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    """Maximum concurrent requests, including streams. Default: unlimited."""
+
+    @model_validator(mode="after")
+    def _require_rate_for_burst(self) -> Self:
+        if self.burst is not None and self.requests_per_minute is None:
+            raise ValueError("burst requires requestsPerMinute. Set requestsPerMinute, or remove burst.")
+        return self
+
+
+class EncryptedKey(Spec):
+    """An imported key, as `pulumi config set --secret` writes it."""
+
+    secure: str
+    """The encrypted key. Its plain text is never part of a spec."""
+
+
+class ConsumerSpec(Spec):
+    """A holder of API keys. To rotate a key, add a version, move the clients to it, then remove the old version."""
+
+    keys: Annotated[list[KeyVersion], Field(min_length=1, max_length=10)]
+    """The valid key versions. Clients inside the cluster get the highest."""
+    expires: dict[PositiveInt, date] = {}
+    """The last valid day (UTC) of a key version, by version. The gateway denies the key afterwards."""
+    issued: dict[PositiveInt, date] = {}
+    """The day (UTC) a key version was added, by version. `inferplan keys add` sets it; a policy limits the age of keys."""
+    imported_keys: dict[PositiveInt, EncryptedKey] = {}
+    """Imported keys, by version: keys that clients already use, instead of derived ones. Each is {secure: ...}."""
+    limits: LimitsSpec = LimitsSpec()
+
+    @field_validator("keys")
+    @classmethod
+    def _reject_duplicate_versions(cls, keys: list[int]) -> list[int]:
+        if repeated := duplicates(keys):
+            raise ValueError(f"Duplicate key version {_listed(repeated)}. List each version once.")
+        return keys
+
+    @model_validator(mode="after")
+    def _reject_unlisted_versions(self) -> Self:
+        entries = {"expires": self.expires, "issued": self.issued, "importedKeys": self.imported_keys}
+        for name, by_version in entries.items():
+            unlisted = sorted(set(by_version) - set(self.keys))
+            if unlisted:
+                raise ValueError(
+                    f"{name} has version {_listed(unlisted)}, which is not in keys ({_listed(self.keys)}). "
+                    f"Add the version to keys, or remove it from {name}."
+                )
+        return self
+
+    @property
+    def newest(self) -> int:
+        return max(self.keys)
+
+
+def _listed(versions: list[int]) -> str:
+    return ", ".join(map(str, versions))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitGroup:
+    """Consumers with the same limit on one replica, because nginx configures limits per group: requests per minute (with a burst) or concurrent requests, for each consumer."""
+
+    amount: int
+    burst: int
+    consumers: tuple[str, ...]
+
+
+def rate_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[LimitGroup]:
+    """Return requests per minute, by limit. Rounded up, so that a consumer is not locked out by a high number of replicas."""
+    limits = {}
+    for name, spec in consumers.items():
+        rate = spec.limits.requests_per_minute
+        if rate is not None:
+            burst = ceil(rate / 10) if spec.limits.burst is None else spec.limits.burst
+            limits[name] = ceil(rate / replicas), ceil(burst / replicas)
+    return _grouped(limits)
+
+
+def connection_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[LimitGroup]:
+    requests = {name: spec.limits.concurrent_requests for name, spec in consumers.items()}
+    return _grouped({name: (ceil(amount / replicas), 0) for name, amount in requests.items() if amount is not None})
+
+
+def _grouped(limits: Mapping[str, tuple[int, int]]) -> list[LimitGroup]:
+    groups: dict[tuple[int, int], list[str]] = {}
+    for name, limit in sorted(limits.items()):
+        groups.setdefault(limit, []).append(name)
+    return [LimitGroup(amount=amount, burst=burst, consumers=tuple(names)) for (amount, burst), names in sorted(groups.items())]
+
+
+def retry_delays(consumers: Mapping[str, ConsumerSpec]) -> list[tuple[str, int]]:
+    """Return the seconds after which a rate-limited consumer may retry, for consumers with more than one second."""
+    rates = {name: spec.limits.requests_per_minute for name, spec in sorted(consumers.items())}
+    return [(name, ceil(60 / rate)) for name, rate in rates.items() if rate is not None and rate < 60]

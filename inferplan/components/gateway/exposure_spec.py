@@ -1,0 +1,191 @@
+"""The exposures of a gateway, each with its settings and capabilities, and the notes about routes on a Gateway.
+
+In YAML these settings are flat fields of the gateway; `NginxGatewaySpec.access` collects those of its exposure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from inferplan.components.platforms.aws.load_balancers import KEEPALIVE_SECONDS, LONGEST_READ_SECONDS, AlbSpec, BalancerSpec, NlbSpec
+from inferplan.components.spec import DnsLabel, DnsName, Spec
+
+if TYPE_CHECKING:
+    from inferplan.components.gateway.spec import GatewaySpec, NginxGatewaySpec
+
+GATEWAY = "gateway"
+"""The name of the gateway, and of its Service."""
+GRPC_PORT = 8082
+"""The port of the gateway's Service for gRPC."""
+_AWS_CONTROLLER = "AWS Load Balancer Controller"
+
+
+class TlsSpec(Spec):
+    """The certificate that the Ingress uses."""
+
+    secret_name: DnsName
+    """A Secret of type kubernetes.io/tls in the stack's namespace. With clusterIssuer, cert-manager creates it."""
+    cluster_issuer: DnsName | None = None
+    """A cert-manager ClusterIssuer that issues the certificate. Default: you create the Secret."""
+
+
+class GatewayParent(Spec):
+    """An existing Gateway of the Gateway API. It has its own TLS settings and addresses."""
+
+    name: DnsName
+    """The name of the Gateway."""
+    namespace: DnsLabel
+    """The namespace of the Gateway."""
+    section_name: DnsName | None = None
+    """The listener to attach to. Default: all listeners."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """An exposure: the host of a public gateway, and the capabilities of what is in front of its pods."""
+
+    host: str | None = None
+    """The DNS name that clients call; None if only pods of the cluster reach the gateway, by its Service."""
+    scheme: str = "https"
+    """The URL scheme that servers see as the clients'."""
+    balancer: BalancerSpec | None = None
+    """The load balancer of a cloud in front of the pods."""
+    controller: str | None = None
+    """The object or controller that must exist in the cluster so that clients reach the gateway."""
+    ingress_class: str | None = None
+    """The class of the Ingress; None if there is none or the cluster's default is meant."""
+    has_proxy: bool = False
+    """True if a proxy in front keeps idle connections to the gateway."""
+    keepalive_seconds: int = 0
+    """Interval of TCP keepalive probes that connections of clients need, 0 for none."""
+
+    @property
+    def is_public(self) -> bool:
+        return self.host is not None
+
+    @property
+    def carries_grpc(self) -> bool:
+        """True if gRPC calls pass; the load balancers of AWS forward the HTTP port only."""
+        return self.balancer is None
+
+    @property
+    def deregistration_seconds(self) -> int:
+        """Seconds that calls may still reach a pod after it starts to terminate."""
+        return 10 if self.balancer is None else self.balancer.deregistration_seconds
+
+    def url(self, service: str) -> str:
+        """Return the start of a client's base URL; `service` is the gateway's Service."""
+        return f"http://{service}" if self.host is None else f"{self.scheme}://{self.host}"
+
+    def grpc(self, service: str) -> str | None:
+        """Return host:port for gRPC clients; None if gRPC does not pass."""
+        if not self.carries_grpc:
+            return None
+        return f"{service}:{GRPC_PORT}" if self.host is None else f"{self.host}:{443 if self.scheme == 'https' else 80}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngressAccess(Access):
+    """An Ingress, with a certificate in a Secret or, with `alb`, at AWS."""
+
+    host: str
+    tls: TlsSpec | None
+    alb: AlbSpec | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayApiAccess(Access):
+    """Routes on the existing Gateway `parent`, which has its own TLS settings."""
+
+    parent: GatewayParent
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadBalancerAccess(Access):
+    """A network load balancer that terminates TLS and forwards connections."""
+
+    nlb: NlbSpec
+
+
+def gateway_api_access(host: str, parent: GatewayParent) -> GatewayApiAccess:
+    return GatewayApiAccess(host=host, parent=parent, has_proxy=True, controller=f"Gateway {parent.namespace}/{parent.name}")
+
+
+def access_of(spec: NginxGatewaySpec) -> Access:
+    host = spec.host or ""
+    if spec.exposure == "ingress":
+        ingress_class = "the default class" if spec.ingress_class_name is None else f"class {spec.ingress_class_name}"
+        return IngressAccess(
+            host=host,
+            scheme="http" if spec.insecure else "https",
+            balancer=spec.alb,
+            controller=f"ingress controller for {ingress_class}" if spec.alb is None else _AWS_CONTROLLER,
+            ingress_class=spec.ingress_class_name,
+            has_proxy=True,
+            tls=spec.tls,
+            alb=spec.alb,
+        )
+    if spec.parent is not None:
+        return gateway_api_access(host, spec.parent)
+    if spec.nlb is not None:
+        return LoadBalancerAccess(
+            host=host, nlb=spec.nlb, balancer=spec.nlb, controller=_AWS_CONTROLLER, keepalive_seconds=KEEPALIVE_SECONDS
+        )
+    return Access()
+
+
+def errors(spec: NginxGatewaySpec) -> Iterator[str]:
+    """Yield what is missing for the exposure of `spec`, and what belongs to another one."""
+    if spec.exposure != "internal" and spec.host is None:
+        yield f"exposure {spec.exposure} requires host, the DNS name that clients call. Set host, or set exposure: internal."
+    if spec.exposure == "ingress":
+        yield from _alb_errors(spec)
+        if spec.tls is None and spec.alb is None and not spec.insecure:
+            yield "Keys must not cross the network in plain text. Set tls: {secretName: ...}, or insecure: true for a trial."
+        if spec.tls is not None and spec.insecure:
+            yield "insecure: true contradicts tls. Remove one of them."
+    else:
+        fields = {"tls": spec.tls, "alb": spec.alb, "insecure": spec.insecure, "ingressClassName": spec.ingress_class_name}
+        yield from (f"{key} requires exposure ingress, not {spec.exposure}. Remove {key}." for key, value in fields.items() if value)
+    for key, balancer in (("alb", spec.alb), ("nlb", spec.nlb)):
+        yield from () if balancer is None else balancer.errors(key, spec.drain_seconds)
+    if (spec.exposure == "loadBalancer") != (spec.nlb is not None):
+        yield "exposure: loadBalancer and nlb require each other. Set both (nlb needs certificateArn), or neither."
+    if (spec.exposure == "gatewayApi") != (spec.parent is not None):
+        yield "exposure: gatewayApi and parent require each other. Set both (parent needs name and namespace of a Gateway), or neither."
+
+
+def _alb_errors(spec: NginxGatewaySpec) -> Iterator[str]:
+    if spec.alb is None:
+        return
+    for key, value in {"tls": spec.tls, "insecure: true": spec.insecure}.items():
+        if value:
+            yield f"{key} contradicts alb, which uses alb.certificateArn. Remove one of them."
+    if spec.ingress_class_name is None:
+        yield "alb requires ingressClassName, the class of the AWS Load Balancer Controller. It is often alb."
+    if spec.read_timeout_seconds > LONGEST_READ_SECONDS:
+        yield (
+            f"readTimeoutSeconds is {spec.read_timeout_seconds}. The maximum with alb is {LONGEST_READ_SECONDS}, "
+            "because the load balancer closes idle connections. Lower it."
+        )
+
+
+def route_notes(spec: GatewaySpec, parent: GatewayParent, *, grpc: bool) -> Iterator[str]:
+    """Yield notes for the plan: what this stack cannot configure for routes on the Gateway `parent`, and how they differ from nginx.
+
+    `grpc` is true if a model serves gRPC.
+    """
+    gateway = f"{parent.namespace}/{parent.name}"
+    if parent.section_name is None:
+        yield (
+            f"keys cross the network in plain text on every listener of the Gateway {gateway} without TLS; "
+            "set parent.sectionName to a listener with TLS"
+        )
+    if grpc and spec.carries_grpc:
+        yield (
+            "a GRPCRoute cannot set a timeout, and an Envoy Gateway ends calls after 15 s: attach a BackendTrafficPolicy with "
+            f"timeout.http.requestTimeout 0s, or the equivalent of the Gateway {gateway}, to the route gateway-grpc"
+        )
+    yield from spec.differences

@@ -1,0 +1,151 @@
+"""The gateway's pods: how nginx starts, is probed, secured and drained.
+
+A change of keys or configuration is rolled out with new pods instead of reloading nginx: the update ends when the new keys
+work and the old ones are denied, a configuration that nginx rejects never replaces a working one, and no process has to watch
+files. Old pods finish their streams in the meantime.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+from pulumi_kubernetes.apps import v1 as apps
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from inferplan.components.gateway.proxy import ProxyLayout
+from inferplan.components.gateway.spec import PROXY_REQUESTS, NginxGatewaySpec
+from inferplan.components.pod_parts import container_security, spread
+from inferplan.kube.names import DOMAIN, EPHEMERAL_STORAGE
+
+HTTP_PORT = 8080
+GRPC_PORT = 8082
+STATUS_PORT = 8081
+CONFIG = "/etc/gateway"
+KEYS_ANNOTATION = f"{DOMAIN}/keys"
+LAYOUT = ProxyLayout()
+_KEYS = "/etc/gateway-keys"
+_USER = 101
+_SYSCTLS = {
+    # Each call uses a connection, whose port stays in TIME_WAIT for a minute: these ports allow 900 calls per second to one model.
+    "ip_local_port_range": "10000 65535",
+    # An idle connection to a model is probed after one minute and closed after two. With the kernel's default of two hours nginx would
+    # not notice a lost node, and a network that drops idle connections would drop those that are in use.
+    "tcp_keepalive_time": "60",
+    "tcp_keepalive_intvl": "20",
+    "tcp_keepalive_probes": "3",
+}
+_MARGIN_SECONDS = 15
+
+
+def deployment(
+    spec: NginxGatewaySpec,
+    labels: Mapping[str, str],
+    *,
+    config_map: pulumi.Input[str],
+    keys_secret: pulumi.Input[str],
+    fingerprint: pulumi.Input[str],
+    service_account: pulumi.Input[str],
+    grpc: bool,
+) -> apps.DeploymentSpecArgsDict:
+    """Return the spec of the Deployment; a pod terminates only after its replacement is ready."""
+    return apps.DeploymentSpecArgsDict(
+        replicas=spec.replicas,
+        selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)),
+        strategy=apps.DeploymentStrategyArgsDict(
+            type="RollingUpdate", rolling_update=apps.RollingUpdateDeploymentArgsDict(max_surge="25%", max_unavailable=0)
+        ),
+        progress_deadline_seconds=600,
+        revision_history_limit=3,
+        template=core.PodTemplateSpecArgsDict(
+            metadata=meta.ObjectMetaArgsDict(labels=dict(labels), annotations={KEYS_ANNOTATION: fingerprint}),
+            spec=core.PodSpecArgsDict(
+                service_account_name=service_account,
+                automount_service_account_token=False,
+                enable_service_links=False,
+                termination_grace_period_seconds=spec.access.deregistration_seconds + spec.drain_seconds + _MARGIN_SECONDS,
+                # Terminating pods do not count, or the remaining ones could end up in one zone.
+                topology_spread_constraints=spread(labels, match_label_keys=["pod-template-hash"]),
+                security_context=_pod_security(),
+                init_containers=[_prepare(spec)],
+                containers=[_proxy(spec, grpc=grpc)],
+                volumes=_volumes(config_map, keys_secret),
+            ),
+        ),
+    )
+
+
+def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgsDict:
+    fingerprint = core.EnvVarSourceArgsDict(
+        field_ref=core.ObjectFieldSelectorArgsDict(field_path=f"metadata.annotations['{KEYS_ANNOTATION}']")
+    )
+    return core.ContainerArgsDict(
+        name="prepare",
+        image=spec.image,
+        working_dir="/",
+        command=["sh", f"{CONFIG}/prepare.sh", f"{CONFIG}/nginx.conf", LAYOUT.keys_file, LAYOUT.runtime_file],
+        env=[core.EnvVarArgsDict(name="KEYS_FINGERPRINT", value_from=fingerprint)],
+        resources=_resources(),
+        security_context=container_security(),
+        volume_mounts=_mounts(),
+    )
+
+
+def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
+    ports = [
+        core.ContainerPortArgsDict(name="http", container_port=HTTP_PORT),
+        core.ContainerPortArgsDict(name="status", container_port=STATUS_PORT),
+    ]
+    if grpc:
+        ports.append(core.ContainerPortArgsDict(name="grpc", container_port=GRPC_PORT))
+    health = core.HTTPGetActionArgsDict(path="/healthz", port="status")
+    pid = f"{LAYOUT.scratch}/nginx.pid"
+    # nginx listens until load balancers stop sending calls. Then SIGQUIT lets streams finish, where the kubelet's SIGTERM would cut
+    # them; the hook delays SIGTERM until nginx has exited.
+    drain = f'sleep {spec.access.deregistration_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
+    return core.ContainerArgsDict(
+        name="nginx",
+        image=spec.image,
+        working_dir="/",
+        command=["nginx", "-c", f"{CONFIG}/nginx.conf", "-g", "daemon off;"],
+        ports=ports,
+        resources=_resources(),
+        startup_probe=core.ProbeArgsDict(http_get=health, period_seconds=1, failure_threshold=60, timeout_seconds=2),
+        readiness_probe=core.ProbeArgsDict(http_get=health, period_seconds=5, failure_threshold=2, timeout_seconds=2),
+        liveness_probe=core.ProbeArgsDict(http_get=health, period_seconds=10, failure_threshold=6, timeout_seconds=5),
+        lifecycle=core.LifecycleArgsDict(
+            pre_stop=core.LifecycleHandlerArgsDict(exec_=core.ExecActionArgsDict(command=["sh", "-c", drain]))
+        ),
+        security_context=container_security(),
+        volume_mounts=_mounts(),
+    )
+
+
+def _resources() -> core.ResourceRequirementsArgsDict:
+    return core.ResourceRequirementsArgsDict(requests=dict(PROXY_REQUESTS), limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"})
+
+
+def _mounts() -> list[core.VolumeMountArgsDict]:
+    return [
+        core.VolumeMountArgsDict(name="config", mount_path=CONFIG, read_only=True),
+        core.VolumeMountArgsDict(name="keys", mount_path=_KEYS, read_only=True),
+        core.VolumeMountArgsDict(name="tmp", mount_path=LAYOUT.scratch),
+    ]
+
+
+def _volumes(config_map: pulumi.Input[str], keys_secret: pulumi.Input[str]) -> Sequence[core.VolumeArgsDict]:
+    return [
+        core.VolumeArgsDict(name="config", config_map=core.ConfigMapVolumeSourceArgsDict(name=config_map, default_mode=0o444)),
+        core.VolumeArgsDict(name="keys", secret=core.SecretVolumeSourceArgsDict(secret_name=keys_secret, default_mode=0o440)),
+        core.VolumeArgsDict(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="128Mi")),
+    ]
+
+
+def _pod_security() -> core.PodSecurityContextArgsDict:
+    return core.PodSecurityContextArgsDict(
+        run_as_non_root=True,
+        run_as_user=_USER,
+        run_as_group=_USER,
+        fs_group=_USER,
+        seccomp_profile=core.SeccompProfileArgsDict(type="RuntimeDefault"),
+        sysctls=[core.SysctlArgsDict(name=f"net.ipv4.{name}", value=value) for name, value in _SYSCTLS.items()],
+    )

@@ -1,0 +1,203 @@
+"""The settings of the gateway: the API address, how clients reach it, and which implementation checks the keys.
+
+`GatewaySpec` is a union by `implementation`. Other modules ask a spec for its capabilities instead of comparing names.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
+
+from inferplan.components.gateway.exposure_spec import Access, GatewayApiAccess, GatewayParent, TlsSpec, access_of, gateway_api_access
+from inferplan.components.gateway.exposure_spec import errors as exposure_errors
+from inferplan.components.platforms.aws.load_balancers import AlbSpec, NlbSpec
+from inferplan.components.spec import Bytes, DnsName, PinnedImage, Spec
+from inferplan.images.catalogue import default_image
+from inferplan.kube.names import EPHEMERAL_STORAGE
+
+DEFAULT_IMAGE = default_image("gateway")
+PROXY_REQUESTS = {"cpu": "250m", "memory": "128Mi", EPHEMERAL_STORAGE: "64Mi"}
+# From the sources of Envoy Gateway v1.9, read 2026-08.
+ENVOY_DIFFERENCES = (
+    "the Envoy Gateway reads every valid key in plain text from the Secret gateway-clients; the nginx gateway stores only hashes",
+    "Envoy calls its API key filter work in progress and excludes it from its threat model (warning at start, 1.40)",
+    "calls to unlisted routes get 404 before any key is checked, and error messages are Envoy's, not those of the OpenAI API",
+    "if a call has two different keys, the one in Authorization is used; the server receives the key id (chat_2), not the consumer's name",
+    "query strings and unlisted headers reach the servers; known identity headers are removed",
+    "body size, request rates, the access log and connection draining are configured on the Gateway, not in this stack",
+)
+
+
+def _reject_wildcard(origin: str) -> str:
+    if origin == "*":
+        raise ValueError("Origin '*' would let any web page use a visitor's key. List the origins, for example https://chat.acme.example.")
+    return origin
+
+
+# Scheme, host and port only: a browser never sends a path, and nginx must not receive quotes or dollar signs.
+Origin = Annotated[
+    str,
+    AfterValidator(_reject_wildcard),
+    StringConstraints(pattern=r"^(\*|https?://[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?)$", max_length=270),
+    Field(description="A web origin: scheme and host in lower case without a path, for example https://chat.acme.example."),
+]
+
+
+class CorsSpec(Spec):
+    """Web pages that may call the gateway from a browser. Default: none."""
+
+    origins: Annotated[list[Origin], Field(min_length=1, max_length=100)]
+
+
+class AutoscalingSpec(Spec):
+    """Scales the gateway's replicas by CPU utilization. `replicas` is then the minimum."""
+
+    max_replicas: Annotated[int, Field(ge=2, le=100)]
+    """Maximum number of replicas."""
+    cpu_percent: Annotated[int, Field(ge=10, le=95)] = 70
+    """Target average CPU utilization, in percent of the CPU request."""
+
+
+class GatewayFields(Spec):
+    """Settings and capabilities that every gateway implementation has."""
+
+    enforces_expiry: ClassVar[bool] = False
+    """Denies a key after its last valid day."""
+    enforces_limits: ClassVar[bool] = False
+    """Enforces the limits of consumers."""
+    hashes_keys: ClassVar[bool] = False
+    """Compares hashes, so it does not store keys in plain text."""
+    matches_paths_by_pattern: ClassVar[bool] = False
+    """Forwards calls whose paths contain arbitrary names; otherwise only calls that can be listed one by one."""
+    runs_in_namespace: ClassVar[bool] = False
+    """Runs as pods in the stack's namespace."""
+    counts_requests: ClassVar[bool] = False
+    """Reports the requests of each model to Prometheus."""
+    differences: ClassVar[tuple[str, ...]] = ()
+    """Differences from the nginx implementation, one sentence each, for the plan."""
+
+    cors: CorsSpec | None = None
+    read_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 2000
+    """Read timeout: seconds without data from the model."""
+
+    @property
+    def pod_requests(self) -> list[Mapping[str, str]]:
+        """The requests of each pod that the gateway starts; empty if it starts none."""
+        return []
+
+
+class NginxGatewaySpec(GatewayFields):
+    """A gateway of nginx pods in the stack's namespace that check keys and forward calls."""
+
+    enforces_expiry: ClassVar[bool] = True
+    enforces_limits: ClassVar[bool] = True
+    hashes_keys: ClassVar[bool] = True
+    matches_paths_by_pattern: ClassVar[bool] = True
+    runs_in_namespace: ClassVar[bool] = True
+    counts_requests: ClassVar[bool] = True
+
+    implementation: Literal["nginx"] = "nginx"
+    host: DnsName | None = None
+    """DNS name that clients call. Required unless exposure is internal."""
+    exposure: Literal["ingress", "gatewayApi", "loadBalancer", "internal"] = "ingress"
+    """The exposure: an Ingress, an HTTPRoute on an existing Gateway, a network load balancer, or only inside the cluster."""
+    tls: TlsSpec | None = None
+    alb: AlbSpec | None = None
+    """An AWS Application Load Balancer for exposure ingress. Its certificate replaces tls."""
+    nlb: NlbSpec | None = None
+    """An AWS Network Load Balancer for exposure loadBalancer."""
+    insecure: bool = False
+    """Serves plain HTTP at the Ingress, so keys cross the network in plain text. For trials only."""
+    ingress_class_name: DnsName | None = None
+    """The ingress class. Default: the default class of the cluster."""
+    parent: GatewayParent | None = None
+    """The Gateway to attach to. Required for exposure gatewayApi."""
+    replicas: Annotated[int, Field(ge=1, le=100)] = 2
+    """Number of nginx pods."""
+    autoscaling: AutoscalingSpec | None = None
+    image: PinnedImage = DEFAULT_IMAGE
+    """An nginx image that runs as a non-root user and contains sh and awk."""
+    drain_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
+    """Seconds that a terminating pod has to finish running responses."""
+    start_wait_seconds: Annotated[int, Field(ge=0, le=60)] = 0
+    """Seconds that a request waits for a model without replicas to start. Default: the gateway answers 503 with Retry-After at once. A pod
+    holds up to 64 requests with bodies of up to 1 MiB; others get the answer at once."""
+    max_body_size: Bytes = "64Mi"
+    """Maximum size of a request body. Prompts with images need more than text."""
+
+    @model_validator(mode="after")
+    def _check_exposure(self) -> Self:
+        problems = " ".join(exposure_errors(self))
+        if problems:
+            raise ValueError(problems)
+        return self
+
+    @model_validator(mode="after")
+    def _check_autoscaling(self) -> Self:
+        if self.autoscaling is not None and self.autoscaling.max_replicas < self.replicas:
+            raise ValueError(
+                f"autoscaling.maxReplicas ({self.autoscaling.max_replicas}) is less than replicas ({self.replicas}). Raise maxReplicas."
+            )
+        return self
+
+    @property
+    def pod_requests(self) -> list[Mapping[str, str]]:
+        return [PROXY_REQUESTS] * self.replicas
+
+    @model_validator(mode="after")
+    def _check_waits(self) -> Self:
+        if self.start_wait_seconds > self.read_timeout_seconds:
+            raise ValueError(
+                f"startWaitSeconds ({self.start_wait_seconds}) is greater than readTimeoutSeconds ({self.read_timeout_seconds}), after which "
+                "proxies in front of the gateway close the connection. Raise readTimeoutSeconds, or lower startWaitSeconds."
+            )
+        return self
+
+    @property
+    def access(self) -> Access:
+        return access_of(self)
+
+    @property
+    def carries_grpc(self) -> bool:
+        """True if gRPC calls pass."""
+        return self.access.carries_grpc
+
+
+class EnvoyGatewaySpec(GatewayFields):
+    """Routes on a Gateway of an existing Envoy Gateway, whose proxies check the keys and run in their own namespace."""
+
+    differences: ClassVar[tuple[str, ...]] = ENVOY_DIFFERENCES
+    carries_grpc: ClassVar[bool] = False
+
+    implementation: Literal["envoyGateway"]
+    exposure: Literal["gatewayApi"]
+    """An HTTPRoute for each model on an existing Gateway."""
+    host: DnsName
+    """DNS name that clients call."""
+    parent: GatewayParent
+    """The Gateway to attach to."""
+
+    @property
+    def access(self) -> GatewayApiAccess:
+        return gateway_api_access(self.host, self.parent)
+
+
+def implementation(written: Any) -> str:
+    """The tag that picks a variant of the union: the field `implementation`, nginx by default."""
+    return str(written.get("implementation", "nginx") if isinstance(written, dict) else getattr(written, "implementation", "nginx"))
+
+
+GatewaySpec: TypeAlias = Annotated[
+    Annotated[NginxGatewaySpec, Tag("nginx")] | Annotated[EnvoyGatewaySpec, Tag("envoyGateway")],
+    Discriminator(implementation),
+    Field(
+        json_schema_extra={
+            # OpenAPI 3.2: defaultMapping applies where the property is absent.
+            "discriminator": {
+                "propertyName": "implementation",
+                "mapping": {"nginx": "#/$defs/NginxGatewaySpec", "envoyGateway": "#/$defs/EnvoyGatewaySpec"},
+                "defaultMapping": "#/$defs/NginxGatewaySpec",
+            }
+        }
+    ),
+]

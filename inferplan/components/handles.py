@@ -1,0 +1,249 @@
+"""Outputs that components pass to each other: small frozen values, which can also be created for existing resources.
+
+Handles have no behaviour and no secret values; a `SecretRef` refers to a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import pulumi
+
+    from inferplan.components.nodes.accelerators import Accelerator, Taint
+
+ProtocolKind = Literal["openai", "kserve-v2-http", "kserve-v2-grpc", "triton-generate", "ray-serve"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretRef:
+    """One key of a Kubernetes Secret in the inference namespace."""
+
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaBundle:
+    """Certificates of CAs in PEM: one key of an object in the inference namespace."""
+
+    kind: Literal["ConfigMap", "Secret"]
+    name: str
+    key: str = "ca.crt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """The allocatable resources of one node. Sizes in bytes, CPU in millicores, `accelerators` in devices, `efa` in interfaces."""
+
+    cpu_millicores: int
+    memory_bytes: int
+    accelerators: int = 0
+    hugepages_2mi_bytes: int = 0
+    ephemeral_storage_bytes: int = 0
+    efa: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeTarget:
+    """The nodes of a pool, as a target for pods.
+
+    `accelerator` is None for a CPU pool. `capacity` is that of one node, `nodes` the maximum number of nodes.
+    """
+
+    pool: str
+    accelerator: Accelerator | None
+    node_selector: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    capacity: Capacity
+    nodes: int
+    runtime_class: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim in the stack's namespace that several pods may mount.
+
+    `origin` identifies the storage (nfs://server/path) and does not change when the claim is renamed. `nodes` is the pool whose
+    nodes each have their own copy, None for shared storage (RWX).
+    """
+
+    name: str
+    origin: str | None = None
+    capacity_bytes: int | None = None
+    nodes: NodeTarget | None = None
+    ready: pulumi.Resource | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadIdentity:
+    """The AWS role of one service account. `ready` must exist before its pods start, because pods get credentials at admission."""
+
+    service_account: str
+    annotations: Mapping[str, pulumi.Input[str]]
+    ready: pulumi.Resource = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectStore:
+    """An S3 bucket prefix. `credentials` names a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `ca` is its private CA.
+
+    `identity` is the AWS role of its reader, None if this stack does not manage the pods' identity. `networks` are
+    the networks of its servers, empty if they are not known.
+    """
+
+    bucket: str
+    prefix: str
+    region: str | None = None
+    endpoint: str | None = None
+    path_style: bool = False
+    credentials: str | None = None
+    ca: CaBundle | None = None
+    identity: WorkloadIdentity | None = field(default=None, repr=False)
+    networks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebStore:
+    """Files below an HTTP(S) address. `credentials` names a Secret with AUTHORIZATION, the value of that header."""
+
+    url: str
+    credentials: str | None = None
+    ca: CaBundle | None = None
+    networks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubStore:
+    """Repositories of a Hugging Face hub. `credentials` names a Secret with HF_TOKEN."""
+
+    endpoint: str
+    credentials: str | None = None
+    ca: CaBundle | None = None
+    networks: tuple[str, ...] = ()
+
+
+ModelSource: TypeAlias = ObjectStore | WebStore | HubStore | VolumeClaim
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelMount:
+    """Model files: the directory `sub_path` of a claim, mounted read-only.
+
+    `gate` is the resource that servers wait for (the preheat Job), None if the files already exist. `marked` is true if the
+    directory has a READY file once it is verified, so that each pod can check for it.
+    `folder` is a directory of the same claim that the model's pods may write to, None if they may write to none.
+    """
+
+    claim: VolumeClaim
+    sub_path: str
+    gate: pulumi.Resource | None = field(default=None, repr=False)
+    marked: bool = False
+    folder: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterFacts:
+    """The facts about a cluster that pools and stores check.
+
+    `provider` is the word that users write. `cloud` is None if the stack calls none. `fake_node_error` says why fake nodes are not
+    allowed, None if they are.
+    """
+
+    provider: str
+    cloud: str | None
+    creates_buckets: bool
+    fake_node_error: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointProtocol:
+    """A protocol of a model server: a port of its Service and the path prefix of its API."""
+
+    kind: ProtocolKind
+    port: int
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTensors:
+    """The tensors of a model that generates text: the input for the prompt and the output with the response.
+
+    `stream` is the input that requests streaming and `tokens` the input of type `tokens_type` that limits the length, None if the
+    model has none (a request parameter of that name may limit it instead). `shape` is that of one prompt, including a batch axis if
+    there is one. A `decoupled` model may send several responses, and then answers only streaming calls.
+    """
+
+    model: str
+    input: str
+    output: str
+    stream: str | None = None
+    tokens: str | None = None
+    tokens_type: str = "INT32"
+    shape: tuple[int, ...] = (1,)
+    decoupled: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """An input or output of a model: its KServe v2 datatype (`FP32`, `BYTES`), and the shape of one request, with 1 where the size varies."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    optional: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelTensors:
+    """The inputs and outputs of one model of a Triton server. A `decoupled` model answers only streaming calls."""
+
+    model: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    decoupled: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeRoute:
+    """The calls of one Ray Serve application that clients may make: paths below `prefix`, with these methods and request headers."""
+
+    prefix: str = "/"
+    methods: tuple[str, ...] = ("POST",)
+    web_socket: bool = False
+    headers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """The endpoint that every engine exports for the gateway, policies, monitoring, status and clients.
+
+    `host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none.
+    `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications.
+    `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica.
+    """
+
+    model: str
+    engine: str
+    host: str
+    protocols: tuple[EndpointProtocol, ...]
+    health_path: str
+    metrics_path: str
+    metrics_port: int
+    served_names: tuple[str, ...]
+    consumers: tuple[str, ...]
+    server_key: SecretRef | None
+    texts: tuple[TextTensors, ...] = ()
+    routes: tuple[ServeRoute, ...] = ()
+    counted: bool = False
+    start_seconds: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayRequirements:
+    """The requirements of the gateway for its namespace: a quota of LoadBalancer Services, and labels for their controller."""
+
+    load_balancers: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)

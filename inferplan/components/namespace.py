@@ -1,0 +1,113 @@
+"""The stack's namespace: restricted pods, default-deny network policies, and a quota of the pools' accelerators.
+
+Each component allows the traffic that it needs.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import pulumi
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
+
+from inferplan.components.fields import present
+from inferplan.components.handles import GatewayRequirements, NodeTarget
+from inferplan.components.naming import labels
+from inferplan.kube.names import MONTHLY_BUDGET
+
+# The profile version of the rehearsal's API server. Raising it is a reviewed change; `latest` would change without one.
+POD_SECURITY_VERSION = "v1.34"
+"""Maximum monthly cost of the stack, in US dollars."""
+_MODES = ("enforce", "audit", "warn")
+
+
+class InferenceNamespace(pulumi.ComponentResource):
+    """A namespace with the restricted Pod Security profile, default-deny in both directions, and a quota of the pools' accelerators.
+
+    Its type token contains its name, and so do the URNs of its children: an object in another namespace is another resource.
+    With one URN for both, moving a stack would be a replacement, and reverting it halfway would fail because the old objects
+    still exist: they are deleted at the end of an update that did not finish.
+    """
+
+    name: str
+    ready: pulumi.Resource
+    """The Namespace object itself, to depend on."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        targets: Iterable[NodeTarget],
+        monthly_usd: int | None = None,
+        gateway: GatewayRequirements | None = None,
+        dns_addresses: Sequence[pulumi.Input[str]] = (),
+        after: Sequence[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        gateway = gateway or GatewayRequirements()
+        quota = accelerator_quota(targets, load_balancers=gateway.load_balancers)
+        super().__init__(f"inferplan:namespace:{name}", name, {"spec": {"name": name, "quota": quota}}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        # The budget is an annotation, so that policies and users of the cluster can read it.
+        budget = None if monthly_usd is None else {MONTHLY_BUDGET: str(monthly_usd)}
+        metadata = present(meta.ObjectMetaArgsDict(name=name, labels={**_namespace_labels(name), **gateway.labels}, annotations=budget))
+        # Controllers clean up after its objects, so they are deleted after it.
+        namespace = core.Namespace(name, metadata=metadata, opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)))
+        # The name comes from the created object, so that everything in the namespace waits for it.
+        live_name = namespace.metadata.name
+        networking.NetworkPolicy(
+            f"{name}-default-deny",
+            metadata=meta.ObjectMetaArgsDict(name="default-deny", namespace=live_name, labels=labels("namespace", name)),
+            spec=networking.NetworkPolicySpecArgsDict(
+                pod_selector=meta.LabelSelectorArgsDict(),
+                policy_types=["Ingress", "Egress"],
+            ),
+            opts=child,
+        )
+        networking.NetworkPolicy(
+            f"{name}-allow-dns",
+            metadata=meta.ObjectMetaArgsDict(name="allow-dns", namespace=live_name, labels=labels("namespace", name)),
+            spec=_dns_egress(dns_addresses),
+            opts=child,
+        )
+        core.ResourceQuota(
+            f"{name}-quota",
+            metadata=meta.ObjectMetaArgsDict(name="accelerators", namespace=live_name, labels=labels("namespace", name)),
+            spec=core.ResourceQuotaSpecArgsDict(hard=quota),
+            opts=child,
+        )
+        self.name = name
+        self.live_name: pulumi.Output[str] = live_name
+        self.ready = namespace
+        self.register_outputs({"name": live_name})
+
+
+def accelerator_quota(targets: Iterable[NodeTarget], *, load_balancers: int = 0) -> dict[str, str]:
+    """Return the hard limits of the namespace: accelerators of all pools by resource, and no exposed Service except the gateway's."""
+    accelerators: Counter[str] = Counter()
+    for target in targets:
+        if target.accelerator is not None:
+            accelerators[f"requests.{target.accelerator.resource}"] += target.nodes * target.capacity.accelerators
+    services = {"services.loadbalancers": str(load_balancers), "services.nodeports": "0"}
+    return {**{key: str(count) for key, count in sorted(accelerators.items())}, **services}
+
+
+def _namespace_labels(name: str) -> dict[str, str]:
+    profile = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in _MODES}
+    versions = {f"pod-security.kubernetes.io/{mode}-version": POD_SECURITY_VERSION for mode in _MODES}
+    return {**labels("namespace", name), **profile, **versions}
+
+
+def _dns_egress(addresses: Sequence[pulumi.Input[str]]) -> networking.NetworkPolicySpecArgsDict:
+    cluster_dns = networking.NetworkPolicyPeerArgsDict(
+        namespace_selector=meta.LabelSelectorArgsDict(match_labels={"kubernetes.io/metadata.name": "kube-system"}),
+        pod_selector=meta.LabelSelectorArgsDict(match_labels={"k8s-app": "kube-dns"}),
+    )
+    servers = [networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=each)) for each in addresses]
+    ports = [networking.NetworkPolicyPortArgsDict(port=53, protocol=protocol) for protocol in ("UDP", "TCP")]
+    return networking.NetworkPolicySpecArgsDict(
+        pod_selector=meta.LabelSelectorArgsDict(),
+        policy_types=["Egress"],
+        egress=[networking.NetworkPolicyEgressRuleArgsDict(to=[cluster_dns, *servers], ports=ports)],
+    )

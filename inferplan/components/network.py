@@ -1,0 +1,145 @@
+"""Parts of NetworkPolicies: the peers and ports that components use to declare their traffic, and the egress to hosts and stores.
+
+The namespace denies all traffic; each policy opens one edge. A NetworkPolicy selects namespaces, pods and networks, never host names,
+so the egress to a host is as narrow as Kubernetes can express.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+from urllib.parse import SplitResult, urlsplit
+
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
+
+from inferplan.components.fields import present
+from inferplan.components.handles import HubStore, ObjectStore, WebStore
+
+RemoteStore: TypeAlias = ObjectStore | WebStore | HubStore
+
+# The instance metadata service: anyone who reaches it has the node's identity.
+METADATA_ADDRESS = "169.254.169.254/32"
+# The agent that gives EKS Pod Identity credentials to the pods of its node.
+POD_IDENTITY_AGENT = "169.254.170.23/32"
+_HTTPS = 443
+_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+# A name of two labels is <service>.<namespace>, unless its last label looks like a top-level domain.
+_TOP_LEVEL = re.compile(
+    "..|com|net|org|edu|gov|int|mil|info|biz|dev|app|cloud|tech|online|site|xyz|test|example|invalid|"
+    "local|localhost|localdomain|internal|intranet|private|corp|home|lan"
+)
+
+
+def pods(labels: Mapping[str, str]) -> networking.NetworkPolicyPeerArgsDict:
+    """Return a peer for the pods of the same namespace with `labels`."""
+    return networking.NetworkPolicyPeerArgsDict(pod_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)))
+
+
+def outside() -> networking.NetworkPolicyPeerArgsDict:
+    """Return a peer for every IPv4 address except the instance metadata service: for servers whose addresses are not known."""
+    return networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr="0.0.0.0/0", except_=[METADATA_ADDRESS]))
+
+
+def tcp(*ports: int) -> list[networking.NetworkPolicyPortArgsDict]:
+    return [networking.NetworkPolicyPortArgsDict(port=port, protocol="TCP") for port in ports]
+
+
+def policy(
+    labels: Mapping[str, str],
+    *,
+    ingress: Sequence[networking.NetworkPolicyIngressRuleArgsDict] = (),
+    egress: Sequence[networking.NetworkPolicyEgressRuleArgsDict] = (),
+) -> networking.NetworkPolicySpecArgsDict:
+    """Return a policy that allows `ingress` and `egress` of the pods with `labels`; a direction without rules is unchanged."""
+    directions = [name for name, rules in (("Ingress", ingress), ("Egress", egress)) if rules]
+    return present(
+        networking.NetworkPolicySpecArgsDict(
+            pod_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)),
+            policy_types=directions,
+            ingress=list(ingress) or None,
+            egress=list(egress) or None,
+        )
+    )
+
+
+def namespace_of(host: str) -> str | None:
+    """The namespace of the Service that `host` names, "" for the pod's own namespace, None for any other host."""
+    labels = host.rstrip(".").lower().split(".")
+    if labels[-3:] == ["svc", "cluster", "local"]:
+        labels = labels[:-2]
+    if len(labels) >= 3 and labels[-1] == "svc":
+        return labels[-2]
+    match labels:
+        case [_]:
+            return ""
+        case [_, last] if not _TOP_LEVEL.fullmatch(last):
+            return last
+        case _:
+            return None
+
+
+def networks_of(host: str) -> tuple[str, ...]:
+    """The network of `host` alone where it is an IP address, none where it is a name."""
+    try:
+        return (str(ipaddress.ip_network(host.strip("[]"))),)
+    except ValueError:
+        return ()
+
+
+def peers_are_known(host: str, networks: Sequence[str] = ()) -> bool:
+    """True if `peers` can express more than any address: the host's networks are given, or it is an IP address or a Service."""
+    return bool(networks or networks_of(host)) or namespace_of(host) is not None
+
+
+def peers(host: str, networks: Sequence[str] = ()) -> list[networking.NetworkPolicyPeerArgsDict]:
+    """The peers that hold `host`: its `networks`, its own address, the namespace of its Service, or any address."""
+    if blocks := networks or networks_of(host):
+        return [networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=block)) for block in blocks]
+    namespace = namespace_of(host)
+    if namespace is None:
+        return [outside()]
+    if not namespace:
+        return [networking.NetworkPolicyPeerArgsDict(pod_selector=meta.LabelSelectorArgsDict())]
+    return [networking.NetworkPolicyPeerArgsDict(namespace_selector=meta.LabelSelectorArgsDict(match_labels={_NAMESPACE_LABEL: namespace}))]
+
+
+def url_of(store: RemoteStore) -> SplitResult:
+    match store:
+        case ObjectStore():
+            return urlsplit(store.endpoint or "https://s3.amazonaws.com")
+        case WebStore():
+            return urlsplit(store.url)
+        case HubStore():
+            return urlsplit(store.endpoint)
+
+
+def ports_of(store: RemoteStore) -> list[int]:
+    """The TCP ports that the readers of `store` call. A hub may redirect large files to servers on port 443."""
+    url = url_of(store)
+    port = url.port or (80 if url.scheme == "http" else _HTTPS)
+    return sorted({port, _HTTPS} if isinstance(store, HubStore) else {port})
+
+
+def limited(store: RemoteStore) -> bool:
+    """True if a NetworkPolicy can limit the readers of `store` to its servers."""
+    return peers_are_known(url_of(store).hostname or "", store.networks)
+
+
+def needs_sts(store: RemoteStore) -> bool:
+    """True if the readers of `store` may get their AWS credentials from STS: with IRSA, or an identity that this stack does not manage."""
+    if not isinstance(store, ObjectStore) or store.credentials is not None:
+        return False
+    return store.identity is None or bool(store.identity.annotations)
+
+
+def store_edges(store: RemoteStore) -> list[networking.NetworkPolicyEgressRuleArgsDict]:
+    """The egress of a reader of `store`: its servers, and the services that give it AWS credentials."""
+    edge = networking.NetworkPolicyEgressRuleArgsDict
+    rules = [edge(to=peers(url_of(store).hostname or "", store.networks), ports=tcp(*ports_of(store)))]
+    if needs_sts(store) and (limited(store) or _HTTPS not in ports_of(store)):
+        rules.append(edge(to=[outside()], ports=tcp(_HTTPS)))
+    if isinstance(store, ObjectStore) and store.credentials is None:
+        agent = networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=POD_IDENTITY_AGENT))
+        rules.append(edge(to=[agent], ports=tcp(80)))
+    return rules

@@ -1,0 +1,71 @@
+"""The nodes of a stack inside its cluster: fake nodes of simulated pools, RuntimeClasses and device plugins.
+
+It creates nothing for the nodes of an existing pool. A platform creates the machines of its pools.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from inferplan.components.nodes.device_plugin import DevicePlugin
+from inferplan.components.nodes.fake_nodes import fake_nodes, runtime_classes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from inferplan.components.handles import NodeTarget
+    from inferplan.components.nodes.pool import Pool
+
+
+class NodePool(pulumi.ComponentResource):
+    """One pool of equal nodes, which the stack does not create. `target` is the handle for pods that run on it."""
+
+    def __init__(self, name: str, pool: Pool, *, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("inferplan:nodes:NodePool", name, {"spec": pool.intent()}, opts)
+        for node in fake_nodes(name, pool) if pool.is_fake else ():
+            _simulated_node(node, parent=self)
+        # Annotated here and not on the class: Pulumi evaluates the annotations of resource classes as it registers them.
+        self.target: NodeTarget = pool.target(name)
+        self.register_outputs({"nodes": self.target.nodes, "accelerators": self.target.nodes * self.target.capacity.accelerators})
+
+
+class RuntimeClasses(pulumi.ComponentResource):
+    """The RuntimeClasses of pods on nodes that the stack creates; on existing nodes the vendor's operator installs them.
+
+    They belong to no pool: two pools of one vendor share the class.
+    """
+
+    def __init__(self, name: str, classes: tuple[str, ...], *, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("inferplan:nodes:RuntimeClasses", name, {"spec": {"classes": list(classes)}}, opts)
+        from pulumi_kubernetes.node.v1 import RuntimeClass
+
+        for each in classes:
+            RuntimeClass(f"{name}-{each}", handler=each, metadata={"name": each}, opts=pulumi.ResourceOptions(parent=self))
+        self.register_outputs({})
+
+
+def _simulated_node(manifest: Mapping[str, Any], *, parent: pulumi.Resource) -> None:
+    """Declare a Node object with a status: the typed `core.v1.Node` has none, and kwok would then invent 1,000 CPUs.
+
+    A change of its status replaces the node, since the API server ignores status in an ordinary update. No class of its own: for
+    each, Pulumi records the whole call stack, and a large pool takes a third longer to register.
+    """
+    opts = pulumi.ResourceOptions(parent=parent, replace_on_changes=["status"], delete_before_replace=True)
+    pulumi.CustomResource("kubernetes:core/v1:Node", manifest["metadata"]["name"], dict(manifest), opts)
+
+
+def declare_pools(pools: Mapping[str, Pool], created: Mapping[str, NodeTarget], *, opts: pulumi.ResourceOptions) -> dict[str, NodeTarget]:
+    """Declare the pools, and the RuntimeClasses and device plugins of nodes that the stack creates. `created` are those of the platform."""
+    targets = {name: created[name] if name in created else NodePool(name, pool, opts=opts).target for name, pool in pools.items()}
+    classes = runtime_classes_of({name: pool for name, pool in pools.items() if pool.creates_nodes})
+    if classes:
+        RuntimeClasses("runtime-classes", classes, opts=opts)
+    plugins: dict[str, list[NodeTarget]] = {}
+    for name, pool in pools.items():
+        for kind in pool.device_plugins:
+            plugins.setdefault(kind, []).append(targets[name])
+    for kind, nodes in plugins.items():
+        DevicePlugin(f"{kind}-device-plugin", kind, nodes, opts=opts)
+    return targets

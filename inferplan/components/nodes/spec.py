@@ -1,0 +1,146 @@
+"""The settings of `nodePools`: existing nodes, fake nodes of the simulated cluster, and those that clouds create."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from inferplan.components.handles import Capacity, ClusterFacts
+from inferplan.components.nodes import accelerators, machines
+from inferplan.components.nodes.accelerators import Accelerator
+from inferplan.components.nodes.pool import MOST_NODES, MachineChoice, MachineName, MachineShape, MigProfile, NodeLocation, Pool, Zone
+from inferplan.components.platforms.spec import CloudPool
+from inferplan.components.spec import Labels, SpecError, duplicates
+from inferplan.kube.names import HOSTNAME_LABEL
+
+_ONLY_ZONE = "simulated-a"
+
+
+class FixedPool(Pool):
+    """A pool with a fixed number of equal nodes."""
+
+    nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    """Number of nodes."""
+    machine: MachineChoice | None = None
+    """A machine of inferplan/components/nodes/machines.csv, or the resources of one node. Default: the accelerator's usual machine."""
+    mig: MigProfile | None = None
+    """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
+
+    @model_validator(mode="after")
+    def _check_accelerator(self) -> Self:
+        error = self._machine_error() or self._mig_error()
+        if error is not None:
+            raise ValueError(error)
+        return self
+
+    def _machine_error(self) -> str | None:
+        if isinstance(self.machine, MachineShape):
+            count = self.machine.accelerators
+            if bool(count) == (self.accelerator is not None):
+                return None
+            remedy = "write accelerator too, or leave machine.accelerators out"
+            if self.accelerator:
+                remedy = "write how many accelerators a node has"
+            return f"machine.accelerators is {count} but accelerator is {self.accelerator or 'not set'}; {remedy}"
+        carried = None if self.machine is None else machines.machine(self.machine).accelerator
+        if self.machine is None or carried == self.accelerator:
+            return None
+        allowed = ", ".join(each.name for each in machines.machines_of(self.accelerator))
+        problem = f"machine {self.machine!r} has {carried or 'no accelerator'}, and the pool has {self.accelerator or 'none'}"
+        return f"{problem}. Use one of: {allowed}"
+
+    def _mig_error(self) -> str | None:
+        if self.mig is None:
+            return None
+        if self.accelerator is None:
+            return f"mig is {self.mig} and the pool has no accelerator to divide; write accelerator too, or remove mig"
+        return accelerators.lookup(self.accelerator).mig_error(self.mig)
+
+    @property
+    def min_nodes(self) -> int:
+        return self.nodes
+
+    @property
+    def max_nodes(self) -> int:
+        return self.nodes
+
+    @property
+    def mig_profile(self) -> str | None:
+        return self.mig
+
+    @property
+    def hardware(self) -> Accelerator | None:
+        whole = super().hardware
+        return whole if whole is None or self.mig is None else whole.sliced(self.mig)
+
+    @property
+    def node_type(self) -> str | MachineShape:
+        return self.usual_machine if self.machine is None else self.machine
+
+    @property
+    def capacity(self) -> Capacity:
+        node = self.node_type
+        return self._divided(node.allocatable if isinstance(node, MachineShape) else machines.allocatable(machines.machine(node)))
+
+    @property
+    def nominal_capacity(self) -> Capacity:
+        """The resources of the machine; of a shape, those for pods, with huge pages as part of the memory."""
+        node = self.node_type
+        if isinstance(node, str):
+            return self._divided(machines.nominal(machines.machine(node)))
+        return replace(self.capacity, memory_bytes=self.capacity.memory_bytes + self.capacity.hugepages_2mi_bytes)
+
+    def _divided(self, capacity: Capacity) -> Capacity:
+        if self.mig is None or self.accelerator is None:
+            return capacity
+        return replace(capacity, accelerators=capacity.accelerators * accelerators.lookup(self.accelerator).slices(self.mig))
+
+
+class ExistingPool(FixedPool):
+    """Existing nodes, selected by their labels; nothing is created for them."""
+
+    provider: Literal["existing"]
+    node_selector: Annotated[Labels, Field(min_length=1)] | None = None
+    """Labels that select the pool's nodes. Default: `inferplan.dev/pool: <name of the pool>`, a label that you add to them."""
+
+    creates_nodes: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _one_host_name_is_one_node(self) -> Self:
+        if self.nodes > 1 and HOSTNAME_LABEL in (self.node_selector or {}):
+            raise ValueError(
+                f"nodeSelector names {HOSTNAME_LABEL}, which selects one node, but nodes is {self.nodes}; select by a label that all carry"
+            )
+        return self
+
+    def selector(self, name: str) -> dict[str, str]:
+        return dict(self.node_selector) if self.node_selector is not None else super().selector(name)
+
+
+class SimulatedPool(FixedPool):
+    """Fake nodes of the simulated cluster, with the capacity of the real machine."""
+
+    provider: Literal["simulated"]
+    machine: MachineName | None = None
+    """A machine of inferplan/components/nodes/machines.csv. Default: the accelerator's usual machine."""
+    zones: Annotated[list[Zone], Field(min_length=1, max_length=16)] | None = None
+    """Zones of the nodes, which are spread over them in turn. Default: all nodes are in one zone."""
+
+    is_fake: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _zones_are_distinct(self) -> Self:
+        if repeated := duplicates(self.zones or []):
+            raise ValueError(f"zones names {', '.join(repeated)} more than once; write each zone once")
+        return self
+
+    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
+        return None if cluster.fake_node_error is None else SpecError(("provider",), cluster.fake_node_error)
+
+    def location(self, cluster: NodeLocation) -> NodeLocation:
+        return NodeLocation(region=cluster.region, zones=tuple(self.zones or [_ONLY_ZONE]))
+
+
+NodePoolSpec = Annotated[ExistingPool | CloudPool | SimulatedPool, Field(discriminator="provider")]

@@ -1,0 +1,107 @@
+"""Access to the API server: a kubeconfig without a token, access entries for administrators, and a warning to other callers.
+
+Creating a cluster grants no access: otherwise the access would depend on who runs the stack first, and EKS rejects a second entry for
+the same principal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pulumi
+from pulumi_aws import eks
+
+from inferplan.components.platforms.aws.lookups import caller_arn
+
+if TYPE_CHECKING:
+    from inferplan.components.platforms.aws.cluster_spec import EksClusterHandle
+
+
+def auto_mode_nodes(
+    name: str, cluster: pulumi.Input[str], role: pulumi.Input[str], *, opts: pulumi.ResourceOptions
+) -> eks.AccessPolicyAssociation:
+    """Let nodes with `role` join through NodeClasses of this stack (EKS user guide, "Create node class access entry", read 2026-11)."""
+    return _access(name, cluster, role, "AmazonEKSAutoNodePolicy", kind="EC2", opts=opts)
+
+
+def administrators(
+    name: str, admins: Sequence[str], cluster: pulumi.Input[str], *, opts: pulumi.ResourceOptions
+) -> tuple[pulumi.Resource, ...]:
+    """Give each principal in `admins` full access to `cluster`; return the resources that must exist before they use it."""
+    grants: list[pulumi.Resource] = []
+    for arn in admins:
+        # Kind and path are part of the identity: role/a-b, role/a/b and user/a-b are three principals.
+        entry_name = f"{name}-{arn.rpartition(':')[2]}"
+        alias = pulumi.Alias(name=f"{name}-{arn.partition('/')[2].replace('/', '-')}")
+        options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[alias]))
+        grants.append(_access(entry_name, cluster, arn, "AmazonEKSClusterAdminPolicy", opts=options))
+    return tuple(grants)
+
+
+def _access(
+    name: str,
+    cluster: pulumi.Input[str],
+    principal: pulumi.Input[str],
+    policy: str,
+    *,
+    kind: str | None = None,
+    opts: pulumi.ResourceOptions,
+) -> eks.AccessPolicyAssociation:
+    entry = eks.AccessEntry(name, cluster_name=cluster, principal_arn=principal, type=kind, opts=opts)
+    return eks.AccessPolicyAssociation(
+        name,
+        cluster_name=cluster,
+        principal_arn=entry.principal_arn,
+        policy_arn=f"arn:aws:eks::aws:cluster-access-policy/{policy}",
+        access_scope={"type": "cluster"},
+        opts=opts,
+    )
+
+
+async def warn_about_access(admins: Sequence[str], options: pulumi.InvokeOptions) -> None:
+    """Warn at preview if the caller is not an administrator, instead of failing 15 minutes later when the cluster exists."""
+    caller = await caller_arn(options)
+    if caller is not None and principal_of(caller) not in [_without_path(each) for each in admins]:
+        pulumi.log.warn(
+            f"cluster.create.admins does not include the caller {caller}, so the cluster will deny it unless it has another access entry. "
+            f"Add {principal_of(caller)} (with its path, if any), or run this as one of {', '.join(admins)}."
+        )
+
+
+def principal_of(session_arn: str) -> str:
+    """Return the role or user of `session_arn` without its path, which the ARN of a role session does not contain."""
+    account, _, resource = session_arn.split(":", 4)[4].partition(":")
+    kind, _, rest = resource.partition("/")
+    if kind == "assumed-role":
+        return f"arn:aws:iam::{account}:role/{rest.partition('/')[0]}"
+    return _without_path(session_arn)
+
+
+def _without_path(arn: str) -> str:
+    head, _, rest = arn.partition("/")
+    return f"{head}/{rest.rpartition('/')[2]}" if rest else head
+
+
+def kubeconfig(home: EksClusterHandle) -> pulumi.Output[str]:
+    """Return a kubeconfig that gets tokens from the AWS CLI; it contains no secret."""
+    values = pulumi.Output.all(name=home.name, endpoint=home.endpoint, authority=home.certificate_authority)
+    return values.apply(lambda known: json.dumps(_kubeconfig(region=home.region, **known), sort_keys=True))
+
+
+def _kubeconfig(*, name: str, region: str, endpoint: str, authority: str) -> dict[str, object]:
+    token = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": "aws",
+        "args": ["eks", "get-token", "--cluster-name", name, "--region", region, "--output", "json"],
+        "interactiveMode": "Never",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {"server": endpoint, "certificate-authority-data": authority}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "users": [{"name": name, "user": {"exec": token}}],
+    }

@@ -1,0 +1,95 @@
+"""EKS Auto Mode: which pools its nodes can carry, and the choice of a pool between them and managed node groups.
+
+Sources: EKS user guide, "Learn about Amazon EKS Auto Mode Managed instances" and "Create a Node Class for Amazon EKS", read 2026-11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal
+
+from inferplan.components.nodes.pool import Pool
+
+if TYPE_CHECKING:
+    from inferplan.components.platforms.aws.pool_spec import EksPool
+
+NodeKind = Literal["autoMode", "nodeGroup"]
+# "EKS Auto Mode supported instance reference", read 2026-11: every family with an NVIDIA GPU, and the general ones of the third
+# generation and later. dl1 (Gaudi), g7 and p3 are not in it.
+# fmt: off
+FAMILIES = frozenset((
+    "p6-b200", "p6-b300", "p5", "p5e", "p5en", "p4d", "p4de", "p3dn", "g7e", "g6", "gr6", "g6e", "g5g", "g5", "g4dn",
+    "m8id", "m8i", "m8i-flex", "m8a", "m8azn", "m8gn", "m8gb", "m8gd", "m8g", "m7i", "m7a", "m7g", "m7gd", "m7i-flex", "m6a", "m6i",
+    "m6in", "m6g", "m6idn", "m6id", "m6gd", "m5", "m5a", "m5ad", "m5n", "m5dn", "m5d", "m5zn", "m4",
+    "c8id", "c8i", "c8i-flex", "c8gd", "c8gn", "c8g", "c8a", "c8gb", "c7a", "c7g", "c7gn", "c7gd", "c7i", "c7i-flex", "c6a", "c6g", "c6i",
+    "c6gn", "c6id", "c6in", "c6gd", "c5", "c5a", "c5d", "c5ad", "c5n", "c4",
+    "r8id", "r8i", "r8i-flex", "r8gn", "r8gb", "r8gd", "r8g", "r8a", "r7a", "r7iz", "r7gd", "r7i", "r7g", "r6a", "r6i", "r6id", "r6in",
+    "r6idn", "r6g", "r6gd", "r5", "r5n", "r5a", "r5dn", "r5b", "r5ad", "r5d", "r4",
+    "t4g", "t3", "t3a", "t2", "i8ge", "i7i", "i8g", "i7ie", "i4g", "i4i", "i3", "i3en",
+))
+# fmt: on
+# The same page: the limit is applied after the usual number of an instance type.
+MOST_PODS = 110
+
+
+class AutoModeChoice(Pool):
+    """The field with which a pool chooses between EKS Auto Mode and managed node groups."""
+
+    nodes: NodeKind | None = None
+    """The operator of the nodes: `autoMode` (EKS Auto Mode starts and ends them with the pods) or `nodeGroup` (managed node groups of this stack).
+    Default: autoMode if the cluster has it and the pool's settings allow it, else nodeGroup."""
+
+    @property
+    def is_auto_mode(self) -> bool:
+        """True if EKS Auto Mode runs the nodes. Known once the stack has resolved the default."""
+        return self.nodes == "autoMode"
+
+    @property
+    def auto_mode_labels(self) -> dict[str, str]:
+        """The labels that EKS sets on nodes of Auto Mode; empty for a node group."""
+        return {"eks.amazonaws.com/compute-type": "auto"} if self.is_auto_mode else {}
+
+    @property
+    def max_pods(self) -> int:
+        most = super().max_pods
+        return min(most, MOST_PODS) if self.is_auto_mode else most
+
+
+def obstacles(pool: EksPool, *, keeps_models: bool = False) -> Iterator[str]:
+    """Yield why EKS Auto Mode cannot carry `pool`; `keeps_models` is true if a store keeps models in a directory of its nodes."""
+    outside = sorted({name.partition(".")[0] for name in pool.machines} - FAMILIES)
+    if outside:
+        yield f"EKS Auto Mode does not start instances of type {', '.join(outside)}"
+    yield from (reason for applies, reason in _OBSTACLES if applies(pool))
+    if keeps_models:
+        yield "a store keeps models in a directory of its nodes, whose file system is read-only in EKS Auto Mode"
+
+
+def preferred(pool: EksPool, *, keeps_models: bool = False) -> tuple[NodeKind, str]:
+    """Return where `pool` runs by default in a cluster with Auto Mode, and why if that is a node group."""
+    reason = next(obstacles(pool, keeps_models=keeps_models), "")
+    if not reason and pool.capacity_reservation is not None:
+        # Auto Mode can use one ("Control deployment of workloads into Capacity Reservations", read 2026-11); a node group also places
+        # the nodes close together, and ends with the block.
+        reason = "it uses a capacity reservation"
+    return ("nodeGroup", reason) if reason else ("autoMode", "")
+
+
+# Auto Mode selects the image, and has no user data, launch template or placement group (the pages above; "Manage EFA devices on Amazon
+# EKS", read 2026-11: EFA only with every interface of type EFA, and no placement groups).
+_OBSTACLES: tuple[tuple[Callable[[EksPool], bool], str], ...] = (
+    (lambda pool: pool.vendor == "habana", "EKS Auto Mode has no driver for Gaudi"),
+    (lambda pool: pool.ami_type is not None or pool.ami_id is not None, "EKS Auto Mode selects the image itself, so amiType has no effect"),
+    (lambda pool: pool.release_version is not None, "EKS Auto Mode selects the image itself, so releaseVersion has no effect"),
+    (lambda pool: pool.auto_repair is False, "EKS Auto Mode always repairs nodes"),
+    (lambda pool: pool.efa, "EKS Auto Mode cannot reserve the huge pages that EFA needs"),
+    (lambda pool: pool.placement_group, "EKS Auto Mode has no placement groups"),
+    (lambda pool: pool.hugepages2_mi is not None, "EKS Auto Mode cannot reserve huge pages"),
+    (lambda pool: pool.root_volume.type != "gp3", "disks of EKS Auto Mode nodes are gp3"),
+    (lambda pool: pool.runtime_class is not None, "EKS Auto Mode has no further RuntimeClasses"),
+    (
+        lambda pool: pool.size.desired is not None,
+        "it has size.desired, but EKS Auto Mode decides the number of nodes between size.min and size.max by itself",
+    ),
+    (lambda pool: pool.update.force or pool.update.strategy is not None, "EKS Auto Mode replaces nodes in its own way"),
+)

@@ -1,0 +1,135 @@
+"""The controllers in the namespace `cluster-controllers`: an AWS role, permissions in the cluster, a token, and network access to AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import pulumi
+from pulumi_kubernetes.apps import v1 as apps
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
+from pulumi_kubernetes.rbac import v1 as rbac
+
+from inferplan.components.fields import present
+from inferplan.components.naming import labels, selector
+from inferplan.components.network import POD_IDENTITY_AGENT, outside, policy, tcp
+from inferplan.components.platforms.aws.cluster_spec import CONTROLLERS_NAMESPACE as NAMESPACE
+from inferplan.components.platforms.aws.cluster_spec import EksClusterHandle
+from inferplan.components.platforms.aws.iam import Document, pod_role
+from inferplan.components.pod_parts import container_security, pod_security
+
+READ = ["get", "list", "watch"]
+_COMPONENT = "controller"
+_RBAC = "rbac.authorization.k8s.io"
+Rule = tuple[str, list[str], list[str]] | tuple[str, list[str], list[str], list[str]]
+"""The API group, kinds and verbs of a permission, and the names of the objects if it is limited to some."""
+
+
+class Controller:
+    """The controller `name`: its service account, with an AWS role that has the permissions `document`.
+
+    `role` is the name of the role. `ready` must exist before pods of the service account start.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        document: Document,
+        *,
+        namespace: pulumi.Input[str],
+        home: EksClusterHandle,
+        method: Literal["podIdentity", "irsa"],
+        parent: pulumi.Resource,
+    ) -> None:
+        self.name, self._namespace, self._child = name, namespace, pulumi.ResourceOptions(parent=parent)
+        self.selector = selector(_COMPONENT, name)
+        role = pod_role(name, {name: pulumi.Output.json_dumps(document)}, home=home, method=method, namespace=NAMESPACE, parent=parent)
+        self.role, self.ready = role.name, role.ready
+        metadata = self.metadata()
+        if role.annotations:
+            metadata["annotations"] = role.annotations
+        account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=self._child)
+        self.account = account.metadata.name
+
+    def metadata(self, name: str | None = None) -> meta.ObjectMetaArgsDict:
+        """Return the metadata of an object of the controller in its namespace."""
+        return {**self.cluster_metadata(name), "namespace": self._namespace}
+
+    def cluster_metadata(self, name: str | None = None) -> meta.ObjectMetaArgsDict:
+        """Return the metadata of an object of the controller that is in no namespace."""
+        return {"name": name or self.name, "labels": labels(_COMPONENT, self.name)}
+
+    def grant(self, cluster_rules: Iterable[Rule], own_rules: Iterable[Rule]) -> None:
+        """Give the service account permissions in the cluster, and further ones in its namespace."""
+        account: rbac.SubjectArgsDict = {"kind": "ServiceAccount", "name": self.account, "namespace": self._namespace}
+        metadata = self.cluster_metadata()
+        cluster_role = rbac.ClusterRole(self.name, metadata=metadata, rules=_rules(cluster_rules), opts=self._child)
+        ref: rbac.RoleRefArgsDict = {"api_group": _RBAC, "kind": "ClusterRole", "name": cluster_role.metadata.name}
+        rbac.ClusterRoleBinding(self.name, metadata=metadata, role_ref=ref, subjects=[account], opts=self._child)
+        role = rbac.Role(self.name, metadata=self.metadata(), rules=_rules(own_rules), opts=self._child)
+        ref = {"api_group": _RBAC, "kind": "Role", "name": role.metadata.name}
+        rbac.RoleBinding(self.name, metadata=self.metadata(), role_ref=ref, subjects=[account], opts=self._child)
+
+    def call_aws(self, ingress: Sequence[networking.NetworkPolicyIngressRuleArgsDict] = ()) -> None:
+        """Create a policy that lets the controller call AWS, the API server and the Pod Identity agent."""
+        egress: list[networking.NetworkPolicyEgressRuleArgsDict] = [
+            {"to": [outside()], "ports": tcp(443)},
+            {"to": [{"ip_block": {"cidr": POD_IDENTITY_AGENT}}], "ports": tcp(80)},
+        ]
+        spec = policy(self.selector, ingress=ingress, egress=egress)
+        networking.NetworkPolicy(self.name, metadata=self.metadata(), spec=spec, opts=self._child)
+
+    def deployment(
+        self,
+        container: core.ContainerArgsDict,
+        *,
+        after: Iterable[pulumi.Resource],
+        mounts: Sequence[core.VolumeMountArgsDict] = (),
+        volumes: Sequence[core.VolumeArgsDict] = (),
+        termination_seconds: int | None = None,
+        strategy: apps.DeploymentStrategyArgsDict | None = None,
+    ) -> apps.Deployment:
+        """Create the Deployment of one pod with `container`, which mounts the token and `mounts`."""
+        token: core.VolumeMountArgsDict = {
+            "name": "token",
+            "mount_path": "/var/run/secrets/kubernetes.io/serviceaccount",
+            "read_only": True,
+        }
+        container = {**container, "working_dir": "/", "security_context": container_security(), "volume_mounts": [token, *mounts]}
+        pod: core.PodSpecArgsDict = {
+            "service_account_name": self.account,
+            "automount_service_account_token": False,
+            "enable_service_links": False,
+            "termination_grace_period_seconds": termination_seconds,
+            "security_context": pod_security(),
+            "containers": [container],
+            "volumes": [_token_volume(), *volumes],
+        }
+        spec: apps.DeploymentSpecArgsDict = {
+            "replicas": 1,
+            "selector": {"match_labels": self.selector},
+            "strategy": strategy,
+            "template": {"metadata": {"labels": self.selector}, "spec": present(pod)},
+        }
+        options = pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[self.ready, *after]))
+        return apps.Deployment(self.name, metadata=self.metadata(), spec=present(spec), opts=options)
+
+
+def _rules(rows: Iterable[Rule]) -> list[rbac.PolicyRuleArgsDict]:
+    rules: list[rbac.PolicyRuleArgsDict] = []
+    for group, kinds, verbs, *names in rows:
+        rule: rbac.PolicyRuleArgsDict = {"api_groups": [group], "resources": kinds, "verbs": verbs}
+        rules.append({**rule, "resource_names": names[0]} if names else rule)
+    return rules
+
+
+def _token_volume() -> core.VolumeArgsDict:
+    """Return the volume `token` with a token that expires, where clients of Kubernetes look for one."""
+    sources: list[core.VolumeProjectionArgsDict] = [
+        {"service_account_token": {"path": "token", "expiration_seconds": 3607}},
+        {"config_map": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downward_api": {"items": [{"path": "namespace", "field_ref": {"field_path": "metadata.namespace"}}]}},
+    ]
+    return {"name": "token", "projected": {"sources": sources, "default_mode": 0o440}}

@@ -1,0 +1,123 @@
+"""The settings of a created EKS cluster and its network, and the types of AWS names that clusters and pools share."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from inferplan.components.nodes.pool import Zone
+from inferplan.components.platforms.aws import aws_api
+from inferplan.components.spec import Spec, duplicates
+
+_SMALLEST_NETWORK, _LARGEST_NETWORK = 20, 16
+
+
+def _region(region: str) -> str:
+    return aws_api.one_of(region, aws_api.aws_api().regions, "region")
+
+
+def _kubernetes_version(version: str) -> str:
+    oldest, newest = aws_api.OLDEST_KUBERNETES, aws_api.NEWEST_KUBERNETES
+    bounds = f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}"
+    if not re.fullmatch(r"1\.[0-9]{1,3}", version):
+        raise ValueError(f"{version!r} is not a Kubernetes version of EKS, which has no patch number. Use {bounds}.")
+    if not oldest <= tuple(int(part) for part in version.split(".")) <= newest:
+        raise ValueError(
+            f"Kubernetes version {version!r} is not in the range that this release supports on EKS. Use {bounds} (list: aws eks describe-cluster-versions)."
+        )
+    return version
+
+
+def _network(cidr: str) -> str:
+    try:
+        network = ipaddress.IPv4Network(cidr)
+    except ValueError:
+        raise ValueError(
+            f"{cidr!r} is not an IPv4 network. Use its first address and its prefix length, for example 10.20.0.0/16."
+        ) from None
+    if not _LARGEST_NETWORK <= network.prefixlen <= _SMALLEST_NETWORK:
+        raise ValueError(
+            f"{cidr!r} has a prefix length of {network.prefixlen}. A VPC with enough addresses for pods needs /{_LARGEST_NETWORK} to /{_SMALLEST_NETWORK}."
+        )
+    if not network.is_private:
+        raise ValueError(f"{cidr!r} is not a private network. Use one inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16.")
+    return cidr
+
+
+def _public_source(cidr: str) -> str:
+    try:
+        network = ipaddress.IPv4Network(cidr if "/" in cidr else "")
+    except ValueError:
+        raise ValueError(f"{cidr!r} is not an IPv4 network. For a single address append /32, for example 198.51.100.7/32.") from None
+    if network.prefixlen < 8:
+        raise ValueError(f"{cidr!r} admits a large part of the internet to the API server. Use the networks of your users and CI runners.")
+    return cidr
+
+
+def _aws_zone(zone: str) -> str:
+    if not aws_api.region_of_zone(zone):
+        raise ValueError(f"{zone!r} is not an AWS availability zone. Use its full name, for example us-east-1a.")
+    return zone
+
+
+def _control_plane_zone(zone: str) -> str:
+    # CreateCluster answers UnsupportedAvailabilityZoneException for it (eksctl-io/eksctl#817, read 2026-11).
+    if zone == "us-east-1e":
+        raise ValueError("us-east-1e has no EKS control plane. Use two other zones, for example us-east-1a and us-east-1b.")
+    return zone
+
+
+AwsZone = Annotated[Zone, AfterValidator(_aws_zone)]
+ControlPlaneZone = Annotated[AwsZone, AfterValidator(_control_plane_zone)]
+Region = Annotated[str, AfterValidator(_region), Field(description="An AWS region with EKS, for example us-east-1.")]
+SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$"), Field(description="subnet-0123456789abcdef0")]
+PrincipalArn = Annotated[
+    str,
+    StringConstraints(pattern=r"^arn:aws:iam::[0-9]{12}:(role|user)/[A-Za-z0-9+=,.@_/-]+$"),
+    Field(description="The ARN of an IAM role or user: arn:aws:iam::<account>:role/<name>."),
+]
+
+
+class AddonSettings(Spec):
+    """The version and the configuration of an EKS add-on."""
+
+    version: Annotated[str, StringConstraints(pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+-eksbuild\.[0-9]+$")] | None = None
+    """The version, for example v1.20.4-eksbuild.2. Default: the one that EKS chooses at creation; `inferplan versions` proposes one to pin."""
+    configuration: dict[str, Any] = {}
+    """Values of the add-on's own schema (aws eks describe-addon-configuration). Keys that this stack needs, such as enableNetworkPolicy, stay."""
+
+
+class EksCreation(Spec):
+    """Settings of a created cluster, with its own VPC unless subnets are set."""
+
+    kubernetes_version: Annotated[str, AfterValidator(_kubernetes_version), Field(json_schema_extra={"pattern": r"^1\.[0-9]{2}$"})]
+    """The Kubernetes version, for example '1.34'. Raising it upgrades control plane and nodes in place; EKS rejects lowering it."""
+    cidr: Annotated[str, AfterValidator(_network)] = "10.64.0.0/16"
+    """The network of the created VPC. Ignored if subnets is set."""
+    zones: Annotated[list[ControlPlaneZone], Field(min_length=2, max_length=6)] | None = None
+    """At least two zones of the created VPC. Each gets a private and a small public subnet."""
+    nat: Literal["single", "perZone"] = "perZone"
+    """NAT gateways: one per zone, so that a zone failure does not affect other zones, or a single cheaper one."""
+    public_access_cidrs: list[Annotated[str, AfterValidator(_public_source)]] = []
+    """Networks that may reach the API server from the internet. With none it is private: commands need a VPN, or a runner in the VPC.
+    Required with zones: write [] for a private API server."""
+    admins: Annotated[list[PrincipalArn], Field(min_length=1)]
+    """Roles and users with full access. Include the one that runs this stack: creating the cluster grants no access."""
+    log_retention_days: Literal[30, 90, 180, 365, 731] = 90
+    """Days to keep the logs of the control plane. All five log types are enabled."""
+    support: Literal["STANDARD", "EXTENDED"] = "STANDARD"
+    """At the end of standard support, STANDARD upgrades the cluster automatically; EXTENDED keeps the version at a higher price."""
+    addons: dict[Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,99}$")], AddonSettings] = {}
+    """Settings of the stack's EKS add-ons (vpc-cni, kube-proxy, coredns, ...), and further ones to install, which get no role at AWS."""
+    protect: bool = True
+    """Protects the cluster and its KMS key from deletion. To delete them, set protect: false and update first."""
+
+    @model_validator(mode="after")
+    def _reject_duplicates(self) -> Self:
+        for key, values in (("zones", self.zones or []), ("admins", self.admins)):
+            if repeated := duplicates(values):
+                raise ValueError(f"Duplicate entry in {key}: {', '.join(repeated)}. List each once.")
+        return self

@@ -1,0 +1,197 @@
+"""The parts of a pool's settings, and the rules of EC2 and EKS for them: size, instance types, purchase, images, placement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from inferplan.components.nodes import machines
+from inferplan.components.nodes.pool import MOST_NODES, Zone
+from inferplan.components.platforms.aws import aws_api
+from inferplan.components.spec import Bytes, Spec
+from inferplan.kube.quantity import bytes_of
+
+if TYPE_CHECKING:
+    from inferplan.components.platforms.aws.pool_spec import EksPool
+
+_GI = 2**30
+# Prefixes that EKS, Kubernetes or this project set themselves.
+_OWNED_LABELS = ("eks.amazonaws.com/", "k8s.amazonaws.com/", "kubernetes.io/", "k8s.io/", "inferplan.dev/")
+_PLAIN_AMIS = ("AL2023_x86_64_STANDARD", "BOTTLEROCKET_x86_64", "BOTTLEROCKET_x86_64_FIPS")
+_ARM_AMIS = ("AL2023_ARM_64_STANDARD", "BOTTLEROCKET_ARM_64", "BOTTLEROCKET_ARM_64_FIPS")
+_NVIDIA_AMIS = ("AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA_FIPS")
+
+
+def ami_type(ami: str) -> str:
+    """Return `ami`. Raises ValueError if EKS does not have this AMI type, or pools do not support it."""
+    if ami.startswith("AL2_"):
+        raise ValueError(
+            f"{ami!r} is Amazon Linux 2, whose EKS images ended on 2025-11-26; use AL2023_x86_64_NVIDIA or a BOTTLEROCKET type"
+        )
+    known = aws_api.one_of(ami, aws_api.aws_api().ami_types, "AMI type")
+    ours = (*_PLAIN_AMIS, *_ARM_AMIS, *_NVIDIA_AMIS, "CUSTOM")
+    if known not in ours:
+        raise ValueError(
+            f"{ami!r} is for instance types that pools do not support (ARM with GPUs, Neuron or Windows). Use one of: {', '.join(ours)}"
+        )
+    return known
+
+
+def volume_type(volume: str) -> str:
+    """Return `volume`. Raises ValueError if EBS does not have this type, or a node cannot boot from it."""
+    known = aws_api.one_of(volume, aws_api.aws_api().volume_types, "volume type")
+    if known not in ("gp3", "gp2", "io1", "io2"):
+        raise ValueError(f"{volume!r} volumes cannot boot a node well; use gp3, or io2 where images must be read fast")
+    return known
+
+
+class PoolSize(Spec):
+    """The number of nodes: the least, that of the first day, and the most. Afterwards an autoscaler decides it."""
+
+    min: Annotated[int, Field(ge=0, le=MOST_NODES)] = 0
+    """Minimum number of nodes. 0 allows an empty pool."""
+    desired: Annotated[int | None, Field(ge=0, le=MOST_NODES)] = None
+    """Number of nodes when the pool is created; later changes have no effect, since an autoscaler owns the number. Default: min."""
+    max: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    """Maximum number of nodes."""
+
+    @model_validator(mode="after")
+    def _check_range(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min is {self.min} and max {self.max}. Raise max or lower min")
+        if not self.min <= self.initial <= self.max:
+            raise ValueError(
+                f"desired is {self.desired}, which is not between min ({self.min}) and max ({self.max}). Use {self.min} to {self.max}"
+            )
+        return self
+
+    @property
+    def initial(self) -> int:
+        return self.min if self.desired is None else self.desired
+
+    def starting_with(self, nodes: int, *, keeps: bool) -> str:
+        """Return the line of a stack file for `nodes` nodes from the first day, and always if the pool `keeps` them."""
+        return f"size: {{{'min' if keeps else 'desired'}: {nodes}, max: {max(nodes, self.max)}}}"
+
+    def growing_to(self, nodes: int) -> str:
+        fields = {"min": self.min, "desired": self.desired, "max": nodes}
+        return f"size: {{{', '.join(f'{key}: {value}' for key, value in fields.items() if value)}}}"
+
+
+class CapacityReservation(Spec):
+    """Reserved instances of one type in one zone: a capacity block with capacityTypes: [CAPACITY_BLOCK], else an on-demand reservation."""
+
+    id: Annotated[str, StringConstraints(pattern=r"^cr-([0-9a-f]{8}|[0-9a-f]{17})$")]
+    """The reservation's id, such as cr-0123456789abcdef0."""
+    zone: Zone
+
+
+class RootVolume(Spec):
+    """The encrypted EBS volume that a node boots from and, without localCache, keeps images and logs on."""
+
+    size: Bytes | None = None
+    """Default: room for the system and for two versions of every image that models run on this pool."""
+    type: Annotated[str, AfterValidator(volume_type)] = "gp3"
+    """The volume's type as EBS spells it: gp3, or io2 where images must be read fast."""
+
+
+class NodeUpdate(Spec):
+    """The replacement of nodes by EKS when the AMI or the launch template changes."""
+
+    max_unavailable: Annotated[int, Field(ge=1, le=100)] = 1
+    """Maximum number of nodes that are unavailable at once."""
+    strategy: Literal["DEFAULT", "MINIMAL"] | None = None
+    """DEFAULT starts a successor first, MINIMAL stops a node first. Default: MINIMAL with capacityReservation, which may have no spare instance."""
+    force: bool = False
+    """Ends pods that a disruption budget still protects, once EKS has waited 15 minutes for them."""
+
+
+def errors(pool: EksPool) -> Iterator[str]:
+    yield from _machine_errors(pool)
+    yield from _purchase_errors(pool)
+    yield from _image_errors(pool)
+    yield from _placement_errors(pool)
+
+
+def _machine_errors(pool: EksPool) -> Iterator[str]:
+    shapes = pool.shapes
+    if len({shape.name for shape in shapes}) < len(shapes):
+        yield "instanceTypes names a type more than once; write each once"
+    for shape in shapes:
+        if shape.provider != "ec2" or shape.name not in aws_api.aws_api().instance_types:
+            yield f"{shape.name} is not an EC2 instance type, so no node group can have it; EC2 has {_ec2(pool.accelerator)}"
+        elif shape.accelerator != pool.accelerator:
+            yield f"{shape.name} carries {shape.accelerator or 'no accelerator'}, the pool {pool.accelerator or 'none'}; EC2 has {_ec2(pool.accelerator)} for it"
+    counts = {shape.name: shape.accelerator_count for shape in shapes}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        yield f"the machines differ in accelerators ({listed}), and an autoscaler counts on every node being alike; keep those of one size"
+    if len({shape.architecture for shape in shapes}) > 1:
+        listed = ", ".join(f"{shape.name} {shape.architecture}" for shape in shapes)
+        yield f"the machines differ in architecture ({listed}), and a pool boots one image; keep those of one, or make two pools"
+    if without := ", ".join(shape.name for shape in shapes if pool.local_cache and not shape.nvme_bytes):
+        yield f"localCache needs NVMe disks, and {without} has none; remove localCache, or use a machine that has some"
+
+
+def _purchase_errors(pool: EksPool) -> Iterator[str]:
+    reservation, listed = pool.capacity_reservation, ", ".join(pool.capacity_types)
+    if len(set(pool.capacity_types)) < len(pool.capacity_types) or (pool.is_block and len(pool.capacity_types) > 1):
+        yield f"capacityTypes {listed} do not go together; write SPOT and ON_DEMAND, or one alone"
+    if pool.is_block and reservation is None:
+        yield "CAPACITY_BLOCK needs the capacity block that was bought; write capacityReservation: {id: cr-..., zone: ...}"
+    if reservation is not None and "SPOT" in pool.capacity_types:
+        yield f"capacityReservation reserves no spot instances, and capacityTypes says {listed}; write [ON_DEMAND], or [CAPACITY_BLOCK] for a block"
+    if reservation is not None and len(pool.machines) > 1:
+        yield f"a capacity reservation is of one machine type, and instanceTypes names {len(pool.machines)}; keep the one that was reserved"
+    if reservation is not None and pool.zones is not None and pool.zones != [reservation.zone]:
+        yield f"a capacity reservation is in one zone ({reservation.zone}), and zones says {', '.join(pool.zones)}; leave zones out"
+    if pool.is_block and pool.size.min > 0:
+        yield "a capacity block begins and ends by the calendar, so nodes cannot be kept; write size.min: 0"
+    if "SPOT" in pool.capacity_types and not pool.accept_scarcity and len(pool.machines) < 2:
+        yield (
+            f"spot machines of one type ({pool.machines[0]}) run dry together; name two instanceTypes at least, or say acceptScarcity: true"
+        )
+
+
+def _image_errors(pool: EksPool) -> Iterator[str]:
+    if (pool.ami == "CUSTOM") != (pool.ami_id is not None):
+        cause = "no EKS image carries the driver of this machine" if pool.ami_type is None else "amiType is CUSTOM"
+        yield "amiId belongs to amiType: CUSTOM; remove it" if pool.ami_id else f"{cause}, so amiId is needed: the image to boot"
+    if pool.ami == "CUSTOM" and pool.release_version is not None:
+        yield "releaseVersion is a release of the images of EKS, and amiType is CUSTOM; remove releaseVersion"
+    plain = _ARM_AMIS if pool.architecture == "arm64" else _PLAIN_AMIS
+    fitting = {"nvidia": (*_NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*plain, "CUSTOM")}[pool.vendor]
+    if pool.ami not in fitting:
+        cause = (
+            f"has no driver for {pool.accelerator}"
+            if pool.accelerator
+            else f"is not for {pool.architecture} processors without accelerator"
+        )
+        yield f"amiType {pool.ami} {cause}; use one of {', '.join(fitting)}"
+    owned = sorted(key for key in pool.labels if any(f"{key}/".startswith(prefix) or prefix in key for prefix in _OWNED_LABELS))
+    if owned:
+        yield f"labels names {', '.join(owned)}, which EKS or inferplan sets itself; remove it"
+    if pool.root_volume.size is not None and not 20 * _GI <= bytes_of(pool.root_volume.size) <= 16384 * _GI:
+        yield f"rootVolume.size {pool.root_volume.size} is out of range; write 20Gi to 16Ti"
+
+
+def _placement_errors(pool: EksPool) -> Iterator[str]:
+    zones = pool.zones or []
+    if len(set(zones)) < len(zones):
+        yield "zones names a zone more than once; write each zone once"
+    if without := ", ".join(shape.name for shape in pool.shapes if pool.efa and not shape.efa):
+        able = machines.ec2_types(pool.accelerator, efa=True)
+        remedy = f"write instanceTypes: [{able[0]}], or another of {', '.join(able)}" if able else "remove efa"
+        yield f"efa: true needs instance types with EFA, and {without} has none; {remedy}"
+    elif pool.efa and len(zones) != 1 and pool.capacity_reservation is None:
+        yield "efa: true needs a single zone, since EFA traffic never leaves one; write zones: [<one zone>]"
+    if pool.placement_group and pool.capacity_reservation is not None:
+        yield "a placement group may find no room within a capacity reservation; remove placementGroup (a block is close together by itself)"
+    elif pool.placement_group and len(zones) != 1:
+        yield "placementGroup puts nodes close together, which is within one zone; write zones: [<one zone>]"
+
+
+def _ec2(accelerator: str | None) -> str:
+    return ", ".join(machines.ec2_types(accelerator)) or f"no machine with {accelerator}: such a pool is of provider existing"

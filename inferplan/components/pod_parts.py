@@ -1,0 +1,91 @@
+"""Parts of pod templates that several components use: security contexts, tolerations, hidden accelerators, spreading, private CAs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from inferplan.components.fields import present
+from inferplan.components.handles import CaBundle, ModelSource, VolumeClaim
+from inferplan.components.nodes.accelerators import Taint
+from inferplan.kube.names import HOSTNAME_LABEL, ZONE_LABEL
+
+# With `void` both runtimes add no device, regardless of the image's settings: NVIDIA/k8s-device-plugin README v0.20.0, and container_config.go of
+# HabanaAI/habana-container-runtime (read 2026-11). Gaudi images set HABANA_VISIBLE_DEVICES=all, which claims every device of the node.
+NO_DEVICES = {"HABANA_VISIBLE_DEVICES": "void", "NVIDIA_VISIBLE_DEVICES": "void"}
+USER = 65532
+"""The user and group of our containers."""
+_VOLUME = "ca"
+_FOLDER, _NAME = "/ca", "ca.crt"
+CA_FILE = f"{_FOLDER}/{_NAME}"
+"""Path of the certificates inside containers."""
+
+
+def pod_security(*, user: int = USER, group: int | None = None) -> core.PodSecurityContextArgsDict:
+    """Return the pod part of the restricted profile for `user` and the `group` of its volumes (default: the user's). Mounted shares keep their owner."""
+    return core.PodSecurityContextArgsDict(
+        run_as_non_root=True,
+        run_as_user=user,
+        run_as_group=user,
+        fs_group=user if group is None else group,
+        fs_group_change_policy="OnRootMismatch",
+        seccomp_profile=core.SeccompProfileArgsDict(type="RuntimeDefault"),
+    )
+
+
+def container_security(*, read_only_root: bool = True, non_root: bool | None = None) -> core.SecurityContextArgsDict:
+    """Return the container part of the restricted profile. `non_root` repeats what the pod part says."""
+    return present(
+        core.SecurityContextArgsDict(
+            allow_privilege_escalation=False,
+            capabilities=core.CapabilitiesArgsDict(drop=["ALL"]),
+            read_only_root_filesystem=read_only_root,
+            run_as_non_root=non_root,
+        )
+    )
+
+
+def tolerations_of(taints: Iterable[Taint]) -> list[core.TolerationArgsDict]:
+    return [core.TolerationArgsDict(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in taints]
+
+
+def environment(values: Mapping[str, str]) -> list[core.EnvVarArgsDict]:
+    return [core.EnvVarArgsDict(name=name, value=value) for name, value in values.items()]
+
+
+def no_devices() -> list[core.EnvVarArgsDict]:
+    return environment(NO_DEVICES)
+
+
+def spread(labels: Mapping[str, str], *, match_label_keys: Sequence[str] | None = None) -> list[core.TopologySpreadConstraintArgsDict]:
+    """Return constraints that spread the pods with `labels`; with `match_label_keys`, only pods with the same values of these labels count."""
+    return [
+        present(
+            core.TopologySpreadConstraintArgsDict(
+                max_skew=1,
+                topology_key=key,
+                when_unsatisfiable="ScheduleAnyway",
+                label_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)),
+                match_label_keys=None if match_label_keys is None else list(match_label_keys),
+            )
+        )
+        for key in (ZONE_LABEL, HOSTNAME_LABEL)
+    ]
+
+
+def ca_of(source: ModelSource) -> CaBundle | None:
+    """Return the private CA of `source`; None for a public CA or a volume."""
+    return None if isinstance(source, VolumeClaim) else source.ca
+
+
+def ca_volume(bundle: CaBundle) -> core.VolumeArgsDict:
+    """Return a volume with only this key of the object: a Secret may also contain a private key."""
+    items = [core.KeyToPathArgsDict(key=bundle.key, path=_NAME)]
+    if bundle.kind == "Secret":
+        return core.VolumeArgsDict(name=_VOLUME, secret=core.SecretVolumeSourceArgsDict(secret_name=bundle.name, items=items))
+    return core.VolumeArgsDict(name=_VOLUME, config_map=core.ConfigMapVolumeSourceArgsDict(name=bundle.name, items=items))
+
+
+def ca_mount() -> core.VolumeMountArgsDict:
+    """Return a mount of the whole volume: a single file (subPath) would not be updated when the Secret changes."""
+    return core.VolumeMountArgsDict(name=_VOLUME, mount_path=_FOLDER, read_only=True)

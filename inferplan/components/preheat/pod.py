@@ -1,0 +1,212 @@
+"""The pod of a preheat: rclone from its image, Python from another, the program from a ConfigMap, and the access to the source.
+
+It meets the restricted Pod Security profile and has no token of the cluster. Credentials are references to Secrets.
+"""
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+
+from inferplan.components.fields import present
+from inferplan.components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
+from inferplan.components.pod_parts import (
+    CA_FILE,
+    NO_DEVICES,
+    ca_mount,
+    ca_of,
+    ca_volume,
+    container_security,
+    environment,
+    no_devices,
+    pod_security,
+    tolerations_of,
+)
+from inferplan.components.preheat.request import SOURCE, image_of
+from inferplan.components.preheat.spec import PreheatSpec
+from inferplan.kube.names import HOSTNAME_LABEL, POOL_LABEL
+
+TARGET = "/target"
+_HOME = "/opt/inferplan"
+_TOOLS = "/tools"
+_SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod, not the node's directory
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+# KServe's storage-initializer has its Python here; other images ignore it.
+_HUB_PATH = f"/prod_venv/bin:{_PATH}"
+
+
+@functools.cache
+def program() -> Mapping[str, str]:
+    """The payload's source files by name, for the ConfigMap."""
+    folder = Path(__file__).parent / "payload"
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
+
+
+def pod_spec(
+    preheat: PreheatSpec,
+    request: Mapping[str, Any],
+    *,
+    source: ModelSource,
+    target: VolumeClaim,
+    code: str,
+    labels: Mapping[str, str],
+    folder: str | None = None,
+) -> core.PodSpecArgsDict:
+    """The pod for `request`. `code` names the ConfigMap with the program, `labels` are the pod's.
+
+    `folder` is a directory of the target to make for servers that may write there but cannot make it.
+    """
+    nodes = target.nodes
+    return present(
+        core.PodSpecArgsDict(
+            # Each try is a new pod, so that the logs of a failed one stay readable.
+            restart_policy="Never",
+            service_account_name=source.identity.service_account if isinstance(source, ObjectStore) and source.identity else None,
+            automount_service_account_token=False,
+            enable_service_links=False,
+            # A stopped transfer only has to close its files and release the lock.
+            termination_grace_period_seconds=30,
+            node_selector=None if nodes is None else dict(nodes.node_selector),
+            tolerations=None if nodes is None else tolerations_of(nodes.taints),
+            affinity=_away_from_pools() if nodes is None else _one_per_node(labels),
+            security_context=pod_security(user=preheat.run_as_user),
+            init_containers=_init_containers(preheat, source, folder),
+            containers=[_container(preheat, request, source, target)],
+            volumes=_volumes(source, target, code),
+        )
+    )
+
+
+def _init_containers(preheat: PreheatSpec, source: ModelSource, folder: str | None) -> list[core.ContainerArgsDict]:
+    def container(name: str, image: str, command: list[str], amounts: dict[str, str], mount: tuple[str, str]) -> core.ContainerArgsDict:
+        return core.ContainerArgsDict(
+            name=name,
+            image=image,
+            command=command,
+            working_dir="/",
+            env=no_devices(),
+            resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
+            security_context=container_security(non_root=True),
+            volume_mounts=[core.VolumeMountArgsDict(name=mount[0], mount_path=mount[1])],
+        )
+
+    # rclone's image links its binary statically, so it runs in any other.
+    copy = ["cp", "/usr/local/bin/rclone", f"{_TOOLS}/rclone"]
+    containers = [container("rclone", preheat.rclone_image, copy, {"cpu": "100m", "memory": "128Mi"}, ("tools", _TOOLS))]
+    if folder is not None:
+        make = ["mkdir", "-p", f"{TARGET}/{folder}"]
+        containers.append(container("folder", image_of(preheat, source), make, {"cpu": "10m", "memory": "32Mi"}, ("target", TARGET)))
+    return containers
+
+
+def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSource, target: VolumeClaim) -> core.ContainerArgsDict:
+    amounts = {"cpu": preheat.cpu, "memory": preheat.memory}
+    mounts = [
+        core.VolumeMountArgsDict(name="tools", mount_path=_TOOLS, read_only=True),
+        core.VolumeMountArgsDict(name="program", mount_path=f"{_HOME}/payload", read_only=True),
+        core.VolumeMountArgsDict(name="scratch", mount_path=_SCRATCH),
+        core.VolumeMountArgsDict(name="target", mount_path=TARGET),
+    ]
+    if isinstance(source, VolumeClaim):
+        mounts.append(core.VolumeMountArgsDict(name=_source_volume(source, target), mount_path=SOURCE, read_only=True))
+    if ca_of(source) is not None:
+        mounts.append(ca_mount())
+    return core.ContainerArgsDict(
+        name="preheat",
+        image=image_of(preheat, source),
+        command=["python3", "-m", "payload"],
+        working_dir=_HOME,
+        env=[*_environment(request, source, indexed=target.nodes is not None), *_access(source)],
+        resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
+        security_context=container_security(non_root=True),
+        # `kubectl describe pod` shows the last line of the log, which says why it failed.
+        termination_message_policy="FallbackToLogsOnError",
+        volume_mounts=mounts,
+    )
+
+
+def _environment(request: Mapping[str, Any], source: ModelSource, *, indexed: bool) -> list[core.EnvVarArgsDict]:
+    values = {
+        "PREHEAT_REQUEST": json.dumps(request, sort_keys=True),
+        "PATH": f"{_TOOLS}:{_HUB_PATH if isinstance(source, HubStore) else _PATH}",
+        "HOME": _SCRATCH,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **NO_DEVICES,
+    }
+    fields = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+    if indexed:
+        # Kubernetes adds JOB_COMPLETION_INDEX; with the Job's name it identifies the pod that filled a node.
+        fields |= {"JOB_NAME": "metadata.labels['batch.kubernetes.io/job-name']"}
+    env = environment(values)
+    for key, path in fields.items():
+        field = core.EnvVarSourceArgsDict(field_ref=core.ObjectFieldSelectorArgsDict(field_path=path))
+        env.append(core.EnvVarArgsDict(name=key, value_from=field))
+    return env
+
+
+def _volumes(source: ModelSource, target: VolumeClaim, code: str) -> Sequence[core.VolumeArgsDict]:
+    def claim(name: str, used: VolumeClaim, *, read_only: bool = False) -> core.VolumeArgsDict:
+        volume = present(core.PersistentVolumeClaimVolumeSourceArgsDict(claim_name=used.name, read_only=read_only or None))
+        return core.VolumeArgsDict(name=name, persistent_volume_claim=volume)
+
+    volumes = [
+        core.VolumeArgsDict(name="tools", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="256Mi")),
+        core.VolumeArgsDict(name="program", config_map=core.ConfigMapVolumeSourceArgsDict(name=code)),
+        core.VolumeArgsDict(name="scratch", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="256Mi")),
+        claim("target", target),
+    ]
+    if isinstance(source, VolumeClaim):
+        return volumes if _source_volume(source, target) == "target" else [*volumes, claim("source", source, read_only=True)]
+    return volumes if source.ca is None else [*volumes, ca_volume(source.ca)]
+
+
+def _source_volume(source: VolumeClaim, target: VolumeClaim) -> str:
+    """The volume of the source. With two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853 and 82526)."""
+    return "target" if source.name == target.name else "source"
+
+
+def _one_per_node(labels: Mapping[str, str]) -> core.AffinityArgsDict:
+    """At most one of the Job's pods per node, so that as many pods as nodes fill all of them."""
+    term = core.PodAffinityTermArgsDict(topology_key=HOSTNAME_LABEL, label_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)))
+    return core.AffinityArgsDict(pod_anti_affinity=core.PodAntiAffinityArgsDict(required_during_scheduling_ignored_during_execution=[term]))
+
+
+def _away_from_pools() -> core.AffinityArgsDict:
+    # Preferred only: a cluster may consist of accelerator nodes alone, and their taints keep this pod off where they must.
+    plain = core.NodeSelectorRequirementArgsDict(key=POOL_LABEL, operator="DoesNotExist")
+    term = core.PreferredSchedulingTermArgsDict(weight=100, preference=core.NodeSelectorTermArgsDict(match_expressions=[plain]))
+    return core.AffinityArgsDict(node_affinity=core.NodeAffinityArgsDict(preferred_during_scheduling_ignored_during_execution=[term]))
+
+
+def _access(source: ModelSource) -> list[core.EnvVarArgsDict]:
+    """The variables that the tools read to reach `source`."""
+    match source:
+        case ObjectStore():
+            secrets = {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY": "AWS_SECRET_ACCESS_KEY"}
+            values: dict[str, str | None] = {
+                "RCLONE_CONFIG_SOURCE_TYPE": "s3",
+                "RCLONE_CONFIG_SOURCE_PROVIDER": "AWS" if source.endpoint is None else "Other",
+                "RCLONE_CONFIG_SOURCE_ENV_AUTH": "true",
+                "RCLONE_CONFIG_SOURCE_FORCE_PATH_STYLE": "true" if source.path_style else "false",
+                "RCLONE_CONFIG_SOURCE_ENDPOINT": source.endpoint,
+                "RCLONE_CONFIG_SOURCE_REGION": source.region,
+                "AWS_REGION": source.region,
+            }
+        case WebStore():
+            secrets, values = {"HTTP_AUTHORIZATION": "AUTHORIZATION"}, {}
+        case HubStore():
+            secrets = {"HF_TOKEN": "HF_TOKEN"}
+            values = {"HF_ENDPOINT": source.endpoint, "HF_HOME": f"{_SCRATCH}/huggingface", "HF_HUB_DISABLE_TELEMETRY": "1"}
+        case VolumeClaim():
+            return []
+    env = environment({name: value for name, value in values.items() if value is not None})
+    for name, key in secrets.items():
+        if source.credentials is not None:
+            reference = core.SecretKeySelectorArgsDict(name=source.credentials, key=key)
+            env.append(core.EnvVarArgsDict(name=name, value_from=core.EnvVarSourceArgsDict(secret_key_ref=reference)))
+    # The program sets each tool's variable: most tools would trust this CA alone, and no public one any more.
+    return env if source.ca is None else [*env, *environment({"PREHEAT_CA_BUNDLE": CA_FILE})]

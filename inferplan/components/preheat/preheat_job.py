@@ -1,0 +1,146 @@
+"""The Job that copies a model to a share, or to the disk of each node, and verifies it; and the mount for the model's servers.
+
+It requests no accelerator. It prefers CPU nodes, unless it fills the disks of accelerator nodes. Its program is in `payload`.
+"""
+
+import pulumi
+from pulumi_kubernetes.batch import v1 as batch
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.meta import v1 as meta
+from pulumi_kubernetes.networking import v1 as networking
+
+from inferplan.components.fields import present
+from inferplan.components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim, WorkloadIdentity
+from inferplan.components.naming import bounded, labels, selector
+from inferplan.components.network import policy, store_edges
+from inferplan.components.preheat.pod import TARGET, pod_spec, program
+from inferplan.components.preheat.request import cache_path, code_key, deadline_seconds, job_key, request_of
+from inferplan.components.preheat.spec import PreheatSpec
+from inferplan.components.storage.spec import WeightsSpec
+
+COMPONENT = "preheat"
+_RETRIES = 4
+# The next update replaces a Job that did not succeed, and the new one resumes from the staged files.
+REPEATED = {"pulumi.com/replaceUnready": "true"}
+# Exit codes of the payload for "the same input fails the same way": 2 bad request, 3 rejected.
+_FINAL_EXIT_CODES = [2, 3]
+# Pulumi must wait longer than the Job, by the time to pull images.
+_PULL_SECONDS = 900
+
+
+class PreheatJob(pulumi.ComponentResource):
+    """Copies the files of `weights` to `target`, or to each of its nodes, verified; servers use `mount`, whose gate is the Job.
+
+    `folder` is a directory of `target` that the Job makes for the model's pods to write to. The Job's name, in Kubernetes and in
+    its URN, has a key of what it copies and how: a changed source, revision, round or payload creates a new Job before the old one is
+    deleted. A finished Job stays for `ttlSecondsAfterFinished`. If it is gone at a refresh, Pulumi creates it again, and it copies nothing.
+    """
+
+    mount: ModelMount
+
+    def __init__(
+        self,
+        name: str,
+        weights: WeightsSpec,
+        preheat: PreheatSpec,
+        *,
+        source: ModelSource,
+        target: VolumeClaim,
+        namespace: pulumi.Input[str],
+        folder: str | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("inferplan:preheat:PreheatJob", name, {"weights": weights.intent(), "preheat": preheat.intent()}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        request = request_of(name, weights, preheat, source=source, target=TARGET)
+        deadline = deadline_seconds(weights, preheat)
+        files = program()
+        code_name = bounded(f"{name}-preheat", code_key(files))
+        code = core.ConfigMap(
+            code_name,
+            metadata=meta.ObjectMetaArgsDict(name=code_name, namespace=namespace, labels=labels(COMPONENT, name)),
+            data=files,
+            immutable=True,
+            # The name has a key of the instructions: a new wording of docstrings changes nothing.
+            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["data"])),
+        )
+        pod_labels = selector(COMPONENT, name)
+        pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=pod_labels, folder=folder)
+        job_name = bounded(f"{name}-preheat", job_key(pod, target))
+        gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
+        # The node mounts a volume outside the pod's network.
+        if not isinstance(source, VolumeClaim):
+            metadata = meta.ObjectMetaArgsDict(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name))
+            edges = policy(pod_labels, egress=store_edges(source))
+            gates.append(networking.NetworkPolicy(f"{name}-egress", metadata=metadata, spec=edges, opts=child))
+        if isinstance(source, ObjectStore) and source.identity is not None:
+            # Pods get the credentials of their service account at admission.
+            pod["service_account_name"] = _service_account(name, source.identity, namespace, child)
+            gates.append(source.identity.ready)
+        job = batch.Job(
+            job_name,
+            metadata=meta.ObjectMetaArgsDict(name=job_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=REPEATED),
+            spec=_job_spec(
+                core.PodTemplateSpecArgsDict(metadata=meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name)), spec=pod),
+                deadline,
+                ttl=preheat.ttl_seconds_after_finished,
+                nodes=None if target.nodes is None else target.nodes.nodes,
+            ),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[code, *gates],
+                custom_timeouts=pulumi.CustomTimeouts(create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s"),
+            ),
+        )
+        self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source), gate=job, marked=True, folder=folder)
+        self.register_outputs({"directory": self.mount.sub_path})
+
+
+def _job_spec(template: core.PodTemplateSpecArgsDict, deadline: int, *, ttl: int | None, nodes: int | None) -> batch.JobSpecArgsDict:
+    """One pod for a share, one per node for node disks."""
+    return present(
+        batch.JobSpecArgsDict(
+            template=template,
+            completion_mode=None if nodes is None else "Indexed",
+            completions=nodes or 1,
+            parallelism=nodes or 1,
+            backoff_limit=_RETRIES + (nodes or 1) - 1,
+            active_deadline_seconds=deadline,
+            ttl_seconds_after_finished=ttl,
+            # A terminating pod still writes; its successor would only wait for the lock.
+            pod_replacement_policy="Failed",
+            pod_failure_policy=batch.PodFailurePolicyArgsDict(
+                rules=[
+                    batch.PodFailurePolicyRuleArgsDict(
+                        action="FailJob",
+                        on_exit_codes=batch.PodFailurePolicyOnExitCodesRequirementArgsDict(
+                            container_name="preheat", operator="In", values=_FINAL_EXIT_CODES
+                        ),
+                    ),
+                    batch.PodFailurePolicyRuleArgsDict(
+                        action="Ignore",
+                        on_pod_conditions=[batch.PodFailurePolicyOnPodConditionsPatternArgsDict(type="DisruptionTarget", status="True")],
+                    ),
+                ]
+            ),
+        )
+    )
+
+
+def _service_account(
+    name: str, identity: WorkloadIdentity, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
+) -> pulumi.Output[str]:
+    account = core.ServiceAccount(
+        f"{name}-reader",
+        metadata=present(
+            meta.ObjectMetaArgsDict(
+                name=identity.service_account,
+                namespace=namespace,
+                labels=labels(COMPONENT, name),
+                annotations=dict(identity.annotations) or None,
+            )
+        ),
+        automount_service_account_token=False,
+        opts=opts,
+    )
+    return account.metadata.name

@@ -1,0 +1,84 @@
+"""The contract of an engine, and the inputs that a stack gives to each model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from inferplan.components.handles import Endpoint, EndpointProtocol, ModelMount, NodeTarget, ObjectStore, SecretRef
+from inferplan.components.serving.served_model import ServedModel
+
+if TYPE_CHECKING:
+    import pulumi
+
+EngineSpec_contra = TypeVar("EngineSpec_contra", bound=ServedModel, contravariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """The inputs of a model from its stack: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods.
+
+    `queue_labels` put the workload into its `queue`, None for none. `server_key_marks` has a mark of each key that the server accepts,
+    that of the gateway first: servers read keys once, so a changed mark in the pod template restarts them. There are two keys while the
+    stack has a previous seed. `images` is ready when the pool's nodes have the image, None if nothing pulls it. `artifacts` are further
+    files by name, on the claim of the weights. `gateway_ready` are created before the servers and deleted after them.
+    `accelerators_of_others` are the accelerators of the pool that other models request. `prometheus` is the address that scalers query.
+    """
+
+    namespace: pulumi.Input[str]
+    target: NodeTarget
+    weights: ModelMount | ObjectStore | None
+    server_key: SecretRef
+    server_key_marks: Mapping[SecretRef, pulumi.Input[str]]
+    gateway: Mapping[str, str]
+    queue_labels: Mapping[str, str] = field(default_factory=dict)
+    queue: pulumi.Resource | None = field(default=None, repr=False)
+    images: pulumi.Resource | None = None
+    accelerators_of_others: int = 0
+    prometheus: str | None = None
+    gateway_ready: tuple[pulumi.Resource, ...] = ()
+    artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
+
+
+class Engine(Protocol[EngineSpec_contra]):
+    """The functions of an engine's `service` module; `inferplan.components.serving.spec.engine_of` returns the module."""
+
+    def endpoint(self, name: str, spec: EngineSpec_contra, server_key: SecretRef) -> Endpoint:
+        """Return the endpoint of model `name`: plain data of its spec, known before anything is declared."""
+        ...
+
+    def serve(self, name: str, spec: EngineSpec_contra, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+        """Declare the servers of model `name`, and return its endpoint."""
+        ...
+
+
+def mounted_weights(name: str, spec: ServedModel, site: Site) -> ModelMount | None:
+    """Return the mounted files of a model whose engine reads files. Raises TypeError if they are in a bucket."""
+    if isinstance(site.weights, ObjectStore):
+        raise TypeError(f"models.{name}: {spec.engine} reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
+    return site.weights
+
+
+def openai_endpoint(
+    name: str,
+    spec: ServedModel,
+    *,
+    port: int,
+    served_names: Iterable[str],
+    server_key: SecretRef | None,
+    health_path: str = "/health",
+    metrics_path: str = "/metrics",
+) -> Endpoint:
+    return Endpoint(
+        model=name,
+        engine=spec.engine,
+        host=name,
+        protocols=(EndpointProtocol(kind="openai", port=port, path="/v1"),),
+        health_path=health_path,
+        metrics_path=metrics_path,
+        metrics_port=port,
+        served_names=tuple(served_names),
+        consumers=tuple(spec.consumers),
+        server_key=server_key,
+    )

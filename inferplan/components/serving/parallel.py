@@ -1,0 +1,45 @@
+"""The parallel sizes of one replica, in the words that vLLM and TensorRT-LLM share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.spec import Spec
+from inferplan.components.storage.spec import WeightsSpec
+
+
+class ParallelSizes(Spec):
+    """The sizes that multiply to the accelerators of one engine."""
+
+    tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    """Accelerators that each layer is split over."""
+    pipeline_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
+    """Stages of the layers, each on its own accelerators."""
+
+    @property
+    def world_size(self) -> int:
+        return self.tensor_parallel_size * self.pipeline_parallel_size
+
+    @property
+    def sizes(self) -> str:
+        return f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {self.world_size}"
+
+
+class ShardedModel(ParallelSizes, ServedModel):
+    """A model whose parallel sizes decide how many accelerators a replica has."""
+
+    weights: WeightsSpec
+
+    @property
+    def accelerators_field(self) -> str:
+        """The sizes decide, unless the user wrote their product."""
+        return "tensorParallelSize" if self.accelerators is None else "accelerators"
+
+    @model_validator(mode="after")
+    def _shards_use_every_card(self) -> Self:
+        if self.accelerators is not None and self.world_size != self.accelerators:
+            raise ValueError(f"{self.sizes}, but accelerators is {self.accelerators}; make them equal, or leave accelerators out")
+        return self

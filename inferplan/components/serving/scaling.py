@@ -1,0 +1,157 @@
+"""The scaler of a model: a KEDA ScaledObject on metrics, or a HorizontalPodAutoscaler on CPU. Ray Serve scales itself.
+
+Nothing here sets a number of replicas: `spec.replicas` of a scaled workload belongs to its scaler (`inferplan/kube/field_owners.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.autoscaling import v2 as autoscaling
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta import v1 as meta
+
+    from inferplan.components.handles import Endpoint
+    from inferplan.components.serving.demand import Timing
+    from inferplan.components.serving.engine import Site
+    from inferplan.components.serving.scaling_spec import ScalingSpec, Signal
+    from inferplan.components.serving.served_model import ServedModel
+
+GATEWAY_REQUESTS, GATEWAY_IN_FLIGHT = "inferplan_gateway_requests_total", "inferplan_gateway_requests_in_flight"
+"""Metrics of the nginx gateway, with the label `model` (inferplan/components/gateway/payload/requests.js)."""
+POLLING_SECONDS = 15  # as in vLLM's production stack (its KEDA example, 2026-08)
+_SHORTEST_COOLDOWN_SECONDS = 300
+# Limits of autoscaling/v2: a window of at most an hour, periods of at most half an hour.
+_LONGEST_WINDOW_SECONDS, _LONGEST_PERIOD_SECONDS = 3600, 1800
+_PODS, _MODEL = "PODS", "MODEL"
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A PromQL query. An AverageValue is divided by the number of replicas, a Value is not."""
+
+    text: str
+    type: Literal["AverageValue", "Value"] = "AverageValue"
+
+
+_QUERIES: Mapping[Signal, _Query] = {
+    "waiting_requests": _Query(f"sum(vllm:num_requests_waiting{{{_PODS}}})"),
+    "kv_cache_percent": _Query(f"100 * sum(vllm:kv_cache_usage_perc{{{_PODS}}})"),
+    "queue_milliseconds": _Query(
+        f"sum(rate(nv_inference_queue_duration_us{{{_PODS}}}[2m])) "
+        f"/ clamp_min(sum(rate(nv_inference_request_success{{{_PODS}}}[2m])), 0.001) / 1000",
+        "Value",
+    ),
+    "requests_in_flight": _Query(f"sum({GATEWAY_IN_FLIGHT}{{{_MODEL}}})"),
+}
+# At zero replicas no engine reports anything, so the requests at the gateway start the first replica, and no second one.
+_WAKING = _Query(f"clamp_max(sum(increase({GATEWAY_REQUESTS}{{{_MODEL}}}[2m])) + sum({GATEWAY_IN_FLIGHT}{{{_MODEL}}}), 1)")
+
+
+def counted(endpoint: Endpoint, spec: ServedModel, start_seconds: int) -> Endpoint:
+    """Return `endpoint` with what the gateway must do for the scaler: count requests, and say how long a start takes."""
+    if spec.scaling is None:
+        return endpoint
+    wakes = spec.scaling.min == 0
+    return replace(endpoint, counted=wakes or "requests_in_flight" in spec.scaling_signals, start_seconds=start_seconds if wakes else None)
+
+
+def scaler(
+    name: str,
+    spec: ServedModel,
+    site: Site,
+    *,
+    target: Mapping[str, str],
+    metadata: meta.ObjectMetaArgsDict,
+    times: Timing,
+    opts: pulumi.ResourceOptions,
+) -> None:
+    """Declare the scaler of model `name`, whose workload is `target`; nothing for a fixed number of replicas."""
+    scaling = spec.scaling
+    if scaling is None:
+        return
+    bounds = {"scaleTargetRef": dict(target), "minReplicas": scaling.min, "maxReplicas": scaling.max}
+    behavior = _behavior(scaling, times)
+    if "cpu" in spec.scaling_signals:
+        cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": scaling.on.cpu}}
+        written: Any = {**bounds, "metrics": [{"type": "Resource", "resource": cpu}], "behavior": behavior}
+        autoscaling.HorizontalPodAutoscaler(
+            name, metadata=metadata, spec=cast("autoscaling.HorizontalPodAutoscalerSpecArgsDict", written), opts=opts
+        )
+        return
+    triggers: list[tuple[str, _Query, float]] = [(signal, _QUERIES[signal], value) for signal, value in spec.scaling_signals.items()]
+    if spec.min_replicas == 0:
+        triggers.append(("gateway_requests", _WAKING, 1))
+    cooldown = cooldown_seconds(scaling, times)
+    pods = f"{name}-[a-z0-9]+-[a-z0-9]{{5}}" if spec.pods == 1 else f"{name}-group-[0-9]+"
+    labels = {_PODS: f'pod=~"{pods}"', _MODEL: f'model="{name}"'}
+    CustomResource(
+        name,
+        api_version="keda.sh/v1alpha1",
+        kind="ScaledObject",
+        metadata=metadata,
+        spec={
+            "scaleTargetRef": dict(target),
+            "minReplicaCount": scaling.min,
+            "maxReplicaCount": scaling.max,
+            "pollingInterval": POLLING_SECONDS,
+            # Both count only on the way to zero.
+            "cooldownPeriod": cooldown,
+            "initialCooldownPeriod": cooldown,
+            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior}},
+            "triggers": [_trigger(signal, query, threshold, spec, site, labels) for signal, query, threshold in triggers],
+        },
+        opts=opts,
+    )
+
+
+def cooldown_seconds(scaling: ScalingSpec, times: Timing) -> int:
+    """Return the seconds of low load before a replica stops: a replica that loads for long is expensive to start again."""
+    return max(_SHORTEST_COOLDOWN_SECONDS, times.loading) if scaling.cooldown_seconds is None else scaling.cooldown_seconds
+
+
+def _trigger(signal: str, query: _Query, threshold: float, spec: ServedModel, site: Site, labels: Mapping[str, str]) -> dict[str, Any]:
+    def text(namespace: str) -> str:
+        written = query.text
+        for mark, chosen in labels.items():
+            written = written.replace(f"{{{mark}}}", f'{{namespace="{namespace}",{chosen}}}')
+        return written
+
+    asleep = spec.min_replicas == 0 and _PODS in query.text
+    return {
+        "type": "prometheus",
+        "name": signal.replace("_", "-"),
+        "metricType": query.type,
+        "metadata": {
+            "serverAddress": site.prometheus or "",
+            "query": pulumi.Output.from_input(site.namespace).apply(text),
+            "threshold": f"{threshold:g}",
+            # A metric that is missing is an error, and the number of replicas stays as it is; at zero replicas none can exist.
+            "ignoreNullValues": "true" if asleep else "false",
+        },
+    }
+
+
+def _behavior(scaling: ScalingSpec, times: Timing) -> dict[str, Any]:
+    """Return the limits of scaling. While a new replica loads, the load that it was started for remains, and must not start further ones."""
+    period = max(1, min(times.loading, _LONGEST_PERIOD_SECONDS))
+    return {
+        "scaleUp": {
+            "stabilizationWindowSeconds": 0,
+            "selectPolicy": "Max",
+            "policies": [
+                {"type": "Percent", "value": 100, "periodSeconds": period},
+                {"type": "Pods", "value": 1, "periodSeconds": period},
+            ],
+        },
+        "scaleDown": {
+            "stabilizationWindowSeconds": min(cooldown_seconds(scaling, times), _LONGEST_WINDOW_SECONDS),
+            "selectPolicy": "Max",
+            "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}],
+        },
+    }

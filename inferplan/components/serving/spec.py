@@ -1,0 +1,45 @@
+"""The union of every engine's models, discriminated by `engine`, and the engine of each: an engine is a folder next to this file, a
+name in the union and a case of `engine_of`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, assert_never
+
+from pydantic import Field
+
+from inferplan.components.serving.engine import Engine
+from inferplan.components.serving.pytriton.spec import PyTritonSpec
+from inferplan.components.serving.ray_serve.spec import RayServeSpec
+from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from inferplan.components.serving.triton.spec import TritonSpec
+from inferplan.components.serving.vllm.spec import VllmSpec
+
+ModelSpec = Annotated[VllmSpec | TritonSpec | TensorrtLlmSpec | PyTritonSpec | RayServeSpec, Field(discriminator="engine")]
+
+
+def engine_of(model: ModelSpec) -> Engine[Any]:
+    """Return the module that serves `model`. Only that engine is imported, since each costs time."""
+    match model:
+        case VllmSpec():
+            from inferplan.components.serving.vllm import service as vllm
+
+            return vllm
+        case TritonSpec():
+            from inferplan.components.serving.triton import service as triton
+
+            return triton
+        case TensorrtLlmSpec():
+            from inferplan.components.serving.tensorrt_llm import service as tensorrt_llm
+
+            return tensorrt_llm
+        case PyTritonSpec():
+            from inferplan.components.serving.pytriton import service as pytriton
+
+            return pytriton
+        case RayServeSpec():
+            from inferplan.components.serving.ray_serve import service as ray_serve
+
+            return ray_serve
+        case _:
+            assert_never(model)

@@ -1,0 +1,68 @@
+"""The settings of every model behind a tritonserver that inferplan starts: ports, metrics, loading.
+
+Models are loaded once, at start: no client can load, replace or unload one, since loading a python model runs its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from inferplan.components.serving.scaling_spec import QUEUE_TIME, ScalingSignals
+from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.spec import Spec
+
+Port = Annotated[int, Field(ge=1024, le=65_535)]
+
+
+class TritonPorts(Spec):
+    """The ports of the server. Default: Triton's own."""
+
+    http: Port = 8000
+    """The port of the HTTP protocol."""
+    grpc: Port = 8001
+    """The port of gRPC."""
+    metrics: Port = 8002
+    """The port that Prometheus reads."""
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> Self:
+        if len({self.http, self.grpc, self.metrics}) < 3:
+            raise ValueError(f"http {self.http}, grpc {self.grpc} and metrics {self.metrics} are not three ports; use each once")
+        return self
+
+
+class TritonMetrics(Spec):
+    """Metrics in addition to the counters of the server."""
+
+    histogram_latencies: bool = False
+    """Adds histograms of latencies; for models that stream, the latency of the first response (Triton 24.12 and newer)."""
+    summary_latencies: bool = False
+    """Adds quantiles of latencies."""
+    interval_ms: Annotated[int, Field(ge=100, le=600_000)] | None = None
+    """Interval of the metrics of accelerators and CPU. Default: 2000."""
+
+
+class TritonServed(ServedModel):
+    """A model behind a tritonserver that inferplan starts. Field names and values are Triton's own."""
+
+    ports: TritonPorts = TritonPorts()
+    metrics: TritonMetrics = TritonMetrics()
+    model_load_thread_count: Annotated[int, Field(ge=1, le=64)] = 4
+    """Threads that load models in parallel; 4 is Triton's own default."""
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        return QUEUE_TIME
+
+    @property
+    def has_whole_configs(self) -> bool:
+        """True if every config.pbtxt is complete, so that Triton must not derive missing parts from the models."""
+        return True
+
+    @property
+    def server_options(self) -> Sequence[str]:
+        """Arguments of tritonserver that depend on the engine."""
+        return ()

@@ -1,0 +1,144 @@
+"""The arguments of vLLM's engine, for `vllm serve` and for Triton's vllm backend. Names and values are vLLM's own.
+
+Ports, keys, names and the path of the weights are arguments of the server that starts the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import Field, PositiveInt, StringConstraints, model_validator
+from pydantic.alias_generators import to_camel
+
+from inferplan.components.serving.parallel import ParallelSizes
+from inferplan.components.storage.spec import RelativePath
+
+if TYPE_CHECKING:
+    from inferplan.components.nodes.accelerators import Accelerator
+
+VERSION = "0.32.0"
+"""The version of vLLM whose argument parser listed the options in `options.txt`."""
+# The vLLM option of each typed field, with every spelling that vLLM 0.32 and 0.33 accept for it.
+VLLM_OPTIONS: dict[str, tuple[str, ...]] = {
+    "tensor_parallel_size": ("--tensor-parallel-size", "-tp"),
+    "pipeline_parallel_size": ("--pipeline-parallel-size", "-pp"),
+    "max_model_len": ("--max-model-len",),
+    "max_num_seqs": ("--max-num-seqs",),
+    "max_num_batched_tokens": ("--max-num-batched-tokens",),
+    "gpu_memory_utilization": ("--gpu-memory-utilization", "--device-memory-utilization"),
+    "dtype": ("--dtype",),
+    "quantization": ("--quantization", "-q"),
+    "kv_cache_dtype": ("--kv-cache-dtype",),
+    "block_size": ("--block-size",),
+    "max_lora_rank": ("--max-lora-rank",),
+    "max_loras": ("--max-loras",),
+    "enable_prefix_caching": ("--enable-prefix-caching", "--no-enable-prefix-caching"),
+}
+# Of every process that runs vLLM's engine. The cache is on a writable volume (volumes.CACHE).
+VLLM_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_CACHE_ROOT": "/cache/vllm", "VLLM_NO_USAGE_STATS": "1"}
+MEMORY_SHARE = 0.92
+"""vLLM's default of gpu_memory_utilization (0.33.0)."""
+# Arguments that users cannot set, in the spelling of vLLM's EngineArgs, each with the reason.
+DECIDED = {
+    "model": "weights says where the model is",
+    "revision": "weights says which revision it is",
+    "download_dir": "nothing is downloaded",
+    "hf_token": "nothing is downloaded, and a secret has no place here",
+    "enable_lora": "loraAdapters turns it on",
+    "trust_remote_code": "it runs code from the model repository",
+    "data_parallel_size": "a replica is one engine on its own accelerators; raise replicas instead",
+    "prefill_context_parallel_size": "it multiplies the accelerators of an engine; use tensorParallelSize",
+}
+EngineArgName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)]
+EngineArgValue = bool | int | float | str
+LoraName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128), Field(description="The name of an adapter.")
+]
+
+
+class VllmEngineArgs(ParallelSizes):
+    """Arguments of vLLM's engine. vLLM decides about those that are not set."""
+
+    max_model_len: PositiveInt | Literal["auto"] | None = None
+    """Context length in tokens. Default: the model's own."""
+    max_num_seqs: PositiveInt | None = None
+    """Maximum requests in one step of the engine. Default: vLLM decides."""
+    max_num_batched_tokens: PositiveInt | None = None
+    """Maximum tokens in one step of the engine, over all requests. Default: vLLM decides."""
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of the device memory that vLLM may use; vLLM's default is 0.92 (0.33.0)."""
+    dtype: Literal["auto", "bfloat16", "float", "float16", "float32", "half"] | None = None
+    """The data type of weights. Default: bfloat16 on Gaudi, half on accelerators without bfloat16, vLLM's choice elsewhere."""
+    quantization: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]+$", max_length=40)] | None = None
+    """The quantization of the weights as vLLM names it (fp8, awq, ...). Default: the checkpoint's."""
+    kv_cache_dtype: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=40)] | None = None
+    """The data type of the KV cache as vLLM names it (fp8, ...). Default: the model's own."""
+    block_size: PositiveInt | None = None
+    """Tokens in a block of the KV cache. Default: 128 on Gaudi, vLLM's choice elsewhere."""
+    enable_prefix_caching: bool | None = None
+    """Reuses the KV cache for prompts with the same beginning. Default: vLLM decides."""
+    lora_adapters: dict[LoraName, RelativePath] = {}
+    """LoRA adapters by name, each a directory below that of the weights."""
+    max_lora_rank: Literal[1, 8, 16, 32, 64, 128, 256, 320, 512] | None = None
+    """The largest rank of an adapter; vLLM's default is 16."""
+    max_loras: PositiveInt | None = None
+    """Adapters in one batch; vLLM's default is 1."""
+
+    @property
+    def adapter_names(self) -> tuple[str, ...]:
+        return tuple(self.lora_adapters)
+
+    @model_validator(mode="after")
+    def _bounds_of_adapters_need_adapters(self) -> Self:
+        stray = [field for field, value in (("maxLoraRank", self.max_lora_rank), ("maxLoras", self.max_loras)) if value is not None]
+        if stray and not self.adapter_names:
+            raise ValueError(f"{' and '.join(stray)} bound adapters, and there are none; add some, or remove it")
+        return self
+
+    def options(self, accelerator: Accelerator | None) -> dict[str, str | int | float]:
+        """Return the values of the fields in VLLM_OPTIONS that are set, here or by default on the kind of `accelerator`."""
+        return defaults_on(accelerator) | {field: value for field in VLLM_OPTIONS if (value := getattr(self, field)) is not None}
+
+
+def defaults_on(accelerator: Accelerator | None) -> dict[str, str | int | float]:
+    if accelerator is None:
+        return {}
+    if accelerator.vendor == "habana":
+        # The values of every configuration that vllm-gaudi lists as validated (README and .cd/, 2026-08).
+        return {"dtype": "bfloat16", "block_size": 128}
+    return {} if accelerator.bfloat16 else {"dtype": "half"}
+
+
+def reject_arguments(where: str, names: Iterable[str], decided: Mapping[str, str], *, fields: Iterable[str] = ()) -> None:
+    """Raise ValueError if `fields` set some of the engine arguments `names`, or if they are `decided` elsewhere."""
+    known = set(fields)
+    taken = []
+    for name in names:
+        # `decided` has one of the data_parallel arguments for all of them.
+        key = "data_parallel_size" if name.startswith("data_parallel_") else name
+        if name in known:
+            taken.append(f"{name} (use the field {to_camel(name)})")
+        elif key in decided:
+            taken.append(f"{name} ({decided[key]})")
+    if taken:
+        raise ValueError(f"{', '.join(taken)} is not allowed in {where}. Remove it")
+
+
+@cache
+def known_options() -> frozenset[str]:
+    lines = Path(__file__).with_name("options.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
+
+
+def unknown_options(arguments: Iterable[str]) -> Iterator[tuple[str, Collection[str], str]]:
+    """Yield the options among `arguments` that vLLM does not have, each with all options, and vLLM's name and version.
+
+    vLLM reads `--a.b=1` as a key of `--a`, underscores as hyphens, and the unique beginning of an option as the option.
+    """
+    for each in arguments:
+        name = each.partition("=")[0].partition(".")[0].replace("_", "-")
+        if name.startswith("--") and not any(option.startswith(name) for option in known_options()):
+            yield name, known_options(), f"vLLM {VERSION}"

@@ -1,0 +1,224 @@
+"""The settings of a model behind vLLM, with vLLM's names and values. vLLM decides about those that are not set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from inferplan.components.naming import content_key
+from inferplan.components.serving.hardware import on_gaudi
+from inferplan.components.serving.parallel import ShardedModel
+from inferplan.components.serving.scaling_spec import ScalingSignals
+from inferplan.components.serving.vllm.engine_args import DECIDED, MEMORY_SHARE, VLLM_OPTIONS, LoraName, VllmEngineArgs, unknown_options
+from inferplan.components.serving.vllm.gaudi import GaudiTuning, field_of
+from inferplan.components.spec import DnsLabel, Spec, SpecError
+from inferplan.components.storage.spec import Revision
+
+if TYPE_CHECKING:
+    from inferplan.components.handles import NodeTarget
+
+RECIPE_VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
+# Options that inferplan sets: others would contradict the Service, the probes, the mount or the key.
+_OURS = (
+    *("--host", "--port", "--api-key", "--served-model-name", "--load-format", "--shutdown-timeout"),
+    *("--root-path", "--ssl-keyfile", "--ssl-certfile", "--config", "--uds", "--grpc", "--no-enable-lora", "--lora-modules"),
+    *("--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
+)
+# 5 waiting requests as in vLLM's production stack (its KEDA example, 2026-08).
+_SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
+
+
+class RemoteCode(Spec):
+    """A review of the Python files of a model. It holds for one revision."""
+
+    reviewed_by: Annotated[str, StringConstraints(pattern=r"^\S(.{0,98}\S)?$")]
+    """The person or team that read the files and accepts that they run with the server's key and network access."""
+    revision: Revision
+    """The revision that was reviewed. It must be weights.revision, so that a new revision needs a new review."""
+
+
+def _reviewed(written: object) -> object:
+    if written is True:
+        raise ValueError(
+            "true runs Python files of the model without a review. "
+            "Set trustRemoteCode: {reviewedBy: <who read the files>, revision: <weights.revision>}, or remove it"
+        )
+    return written
+
+
+TrustRemoteCode = Annotated[
+    Annotated[Literal[False], Tag("off")] | Annotated[RemoteCode, Tag("reviewed")],
+    Discriminator(lambda written: "reviewed" if isinstance(written, dict | RemoteCode) else "off"),
+    BeforeValidator(_reviewed),
+]
+
+
+class VllmSpec(VllmEngineArgs, ShardedModel):
+    """One model behind vLLM's OpenAI-compatible server. Field names and values are vLLM's own."""
+
+    can_span_nodes: ClassVar[bool] = True
+    calls_are_few: ClassVar[bool] = True
+    device_share: ClassVar[float] = MEMORY_SHARE
+
+    engine: Literal["vllm"]
+    nnodes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together."""
+    trust_remote_code: TrustRemoteCode = False
+    """Lets vLLM run Python files of the model, after a review of one revision. The policy pack blocks it until a reviewer adds an exemption."""
+    gaudi: GaudiTuning | None = None
+    """Compilation and warm-up of vLLM on Gaudi. Default: vllm-gaudi decides."""
+    served_model_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)] | None = None
+    """The name that clients send as `model`. Default: the model's key in this file."""
+    lora_artifacts: dict[LoraName, DnsLabel] = {}
+    """Further LoRA adapters by the name that clients send as `model`, each the name of an artifact that holds it."""
+    tokenizer: DnsLabel | None = None
+    """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
+    extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
+    """Further `vllm serve` arguments as vLLM spells them. Arguments that a field sets are rejected."""
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        """Waiting requests add replicas; the use of the KV cache keeps them while they are busy."""
+        return _SIGNALS
+
+    @property
+    def accelerators_per_pod(self) -> int:
+        return (self.accelerators or self.world_size) // self.nnodes
+
+    @property
+    def pods(self) -> int:
+        return self.nnodes
+
+    @property
+    def operator_services(self) -> tuple[str, ...]:
+        """The LeaderWorkerSet operator makes a Service for the names of a group's pods."""
+        return ("group",) if self.nnodes > 1 else ()
+
+    @property
+    def warms_up(self) -> bool:
+        return self.gaudi is None or not self.gaudi.skip_warmup
+
+    @property
+    def usable_share(self) -> float:
+        return self.gpu_memory_utilization or self.device_share
+
+    @property
+    def reads_buckets(self) -> bool:
+        """vLLM streams weights from a bucket, and adapters from files only."""
+        return not self.adapter_names
+
+    @property
+    def adapter_names(self) -> tuple[str, ...]:
+        """The names of all adapters, those of the weights' directory first."""
+        return (*self.lora_adapters, *self.lora_artifacts)
+
+    @model_validator(mode="after")
+    def _settings_fit(self) -> Self:
+        if self.world_size % self.nnodes:
+            raise ValueError(
+                f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the accelerators of a node x the number of nodes"
+            )
+        review = self.trust_remote_code
+        if isinstance(review, RemoteCode) and self.weights.revision != review.revision:
+            raise ValueError(
+                f"trustRemoteCode was reviewed at revision {review.revision}, but weights.revision is {self.weights.revision or 'missing'}. "
+                "Review the files of that revision, and set both to it"
+            )
+        if isinstance(review, RemoteCode) and self.preheat is None:
+            raise ValueError(
+                "trustRemoteCode requires preheat, which verifies that the files are those of the revision. Add preheat: {into}"
+            )
+        if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:
+            raise ValueError("enablePrefixCaching and gaudi.contiguousPa exclude each other on Gaudi; turn one of them off")
+        if repeated := [f"{name} (use the field {field})" for name in self.env if (field := field_of(name)) is not None]:
+            raise ValueError(f"{', '.join(repeated)} is not allowed in env. Remove it")
+        return self
+
+    def folder_on(self, target: NodeTarget) -> str | None:
+        """The directory of compiled graphs. Gaudi compiles them again for other weights, images, accelerators, sizes and data types."""
+        kept = self.preheat is not None and self.warms_up and RECIPE_VARIABLE not in self.env
+        if not kept or target.accelerator is None or not on_gaudi(target):
+            return None
+        shape = (self.tensor_parallel_size, self.pipeline_parallel_size, self.dtype, self.quantization, self.kv_cache_dtype)
+        image = self.image or target.accelerator.engine("vllm").image or ""
+        key = content_key(json.dumps([self.weights.path, self.weights.revision, image, target.accelerator.name, *shape]))
+        return f"recipes/{self.weights.path.rpartition('/')[2]}/{key}"
+
+    def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
+        return unknown_options(self.extra_args)
+
+    def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
+        """Yield settings that only Gaudi reads, and replicas over several nodes where that does not work or is not needed."""
+        if self.gaudi is not None and not on_gaudi(target):
+            title = "no accelerator" if target.accelerator is None else target.accelerator.title
+            yield SpecError(("gaudi",), f"gaudi applies to Gaudi only, and pool {target.pool!r} has {title}; remove it")
+        if self.nnodes == 1:
+            return
+        if on_gaudi(target):
+            yield SpecError(
+                ("nnodes",),
+                "vLLM over several nodes is not validated on Gaudi (vllm-gaudi 0.26.0). Shard over the accelerators of one node",
+            )
+        elif self.world_size <= target.capacity.accelerators:
+            yield SpecError(
+                ("nnodes",),
+                f"the {self.world_size} accelerators of a replica fit one node of pool {target.pool!r}, which has {target.capacity.accelerators}, "
+                "and links between nodes are slower than those inside one; remove nnodes",
+            )
+        if self.nnodes > target.nodes:
+            yield SpecError(
+                ("nnodes",),
+                f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}; enlarge the pool, or shard less",
+            )
+
+    @model_validator(mode="after")
+    def _adapters_and_artifacts_exist_once(self) -> Self:
+        twice = sorted(set(self.lora_adapters) & set(self.lora_artifacts))
+        if self.served_model_name in self.adapter_names or twice:
+            name = twice[0] if twice else self.served_model_name
+            raise ValueError(f"an adapter is called {name!r}, as another adapter or servedModelName is; call the adapter differently")
+        named = [(f"loraArtifacts.{name}", artifact) for name, artifact in self.lora_artifacts.items()]
+        named += [("tokenizer", self.tokenizer)] if self.tokenizer is not None else []
+        lost = [f"{field} names {artifact!r}" for field, artifact in named if artifact not in self.artifacts]
+        if lost:
+            known = ", ".join(self.artifacts) or "none"
+            raise ValueError(f"{'; '.join(lost)}, and artifacts has {known}; add it there, with its store and path")
+        if self.tokenizer is not None and any(each.partition("=")[0] == "--tokenizer" for each in self.extra_args):
+            raise ValueError("--tokenizer in extraArgs repeats the field tokenizer; remove one of them")
+        return self
+
+    @field_validator("extra_args")
+    @classmethod
+    def _extra_args_repeat_no_field(cls, arguments: list[str]) -> list[str]:
+        taken = [
+            f"{option} ({'' if option == meant else f'which is {meant}: '}{_reserved()[meant]})"
+            for option in (each.partition("=")[0].replace("_", "-") for each in arguments if each.startswith("-"))
+            if (meant := _meant(option, _reserved())) is not None
+        ]
+        if taken:
+            raise ValueError(f"{', '.join(taken)} is not allowed in extraArgs. Remove it")
+        return arguments
+
+
+@cache
+def _reserved() -> dict[str, str]:
+    options = {**VLLM_OPTIONS, "nnodes": ("--nnodes", "-n")}
+    fields = {spelling: f"use the field {to_camel(name)}" for name, spellings in options.items() for spelling in spellings}
+    decided = {f"--{name.replace('_', '-')}": reason for name, reason in DECIDED.items()}
+    return {**fields, **dict.fromkeys(_OURS, "inferplan sets it"), **decided}
+
+
+def _meant(option: str, reserved: Mapping[str, str]) -> str | None:
+    """Return the reserved option that vLLM takes `option` for: itself, the full name of an abbreviation, or a letter joined to its value (-n2)."""
+    if option in reserved:
+        return option
+    if option.startswith(("--data-parallel-", "-dp")):
+        return "--data-parallel-size"
+    if option.strip("-") and (full := next((each for each in reserved if each.startswith(option)), None)) is not None:
+        return full
+    return option[:2] if option[:2] in reserved else None

@@ -1,0 +1,174 @@
+"""The base class of all specs, and the field types that they share.
+
+A spec contains what a user wrote, complete before any cloud call. It has no `Output` and no secret, and validation uses neither
+network nor disk.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+
+from inferplan.kube.quantity import CPU_PATTERN, SIZE_PATTERN, bytes_of, millicores_of
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
+
+
+Comparable = TypeVar("Comparable", str, int)
+
+
+class Spec(BaseModel):
+    """Base class of specs: frozen, without unknown fields, camelCase in YAML."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        alias_generator=to_camel,
+        populate_by_name=False,
+        # Built once as part of the whole stack, not again for each of the seventy parts.
+        defer_build=True,
+    )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the JSON Schema, with the docstring of each field as its description.
+
+        Pydantic's `use_attribute_docstrings` reads the source of every module at import, 0.13 s of each start (2026-11), for
+        texts that only editors and errors show.
+        """
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        descriptions = _field_docstrings(cls)
+        for name, field in cls.model_fields.items():
+            if name in descriptions and field.description is None:
+                properties[field.alias or name]["description"] = descriptions[name]
+        return schema
+
+    def intent(self) -> dict[str, Any]:
+        """Return the spec as the user wrote it, without defaults; a preview shows changes of it."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def _field_docstrings(spec: type[BaseModel]) -> dict[str, str]:
+    """Return the docstrings of the fields of `spec` and its base classes, by field."""
+    docstrings: dict[str, str] = {}
+    for each in reversed(spec.__mro__[: spec.__mro__.index(BaseModel)]):
+        # A program packed into one file has no source; its schema has no descriptions.
+        with suppress(OSError, TypeError):
+            body = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]).body
+            for field, text in pairwise(body):
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+                    docstrings[field.target.id] = inspect.cleandoc(ast.literal_eval(text.value))
+    return docstrings
+
+
+def _positive_size(quantity: str) -> str:
+    if bytes_of(quantity) == 0:
+        raise ValueError(f"{quantity!r} is not a valid size. Use more than zero.")
+    return quantity
+
+
+def _positive_cpu(quantity: str) -> str:
+    if millicores_of(quantity) == 0:
+        raise ValueError(f"{quantity!r} is not a valid CPU quantity. Use more than zero.")
+    return quantity
+
+
+_TAGGED = re.compile(
+    r"^(?P<name>[a-z0-9](?:[a-z0-9._:/-]*[a-z0-9])?)(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?$"
+)
+_MOVING_TAGS = ("latest", "stable", "nightly", "main", "master", "edge", "dev")
+
+
+def _pinned_image(image: str) -> str:
+    reference = image.partition("@")[0]
+    tag = reference.rpartition("/")[2].partition(":")[2]
+    if _TAGGED.match(image) is None:
+        raise ValueError(f"{image!r} is not an image reference. Use name:tag or name@sha256:<64 hex digits>.")
+    if "@sha256:" in image:
+        return image
+    if not tag:
+        raise ValueError(f"{image!r} has no tag, so it can change. Use a fixed tag (name:v1.2.3) or a digest (name@sha256:...).")
+    # vault.habana.ai publishes each build under its own path with the tag `latest`.
+    if tag in _MOVING_TAGS and not reference.startswith("vault.habana.ai/gaudi-docker/"):
+        raise ValueError(f"{image!r} has the moving tag {tag!r}. Use a fixed tag (name:v1.2.3) or a digest (name@sha256:...).")
+    return image
+
+
+Bytes = Annotated[
+    str,
+    StringConstraints(pattern=SIZE_PATTERN),
+    AfterValidator(_positive_size),
+]
+Cpu = Annotated[
+    str,
+    StringConstraints(pattern=CPU_PATTERN),
+    AfterValidator(_positive_cpu),
+]
+PinnedImage = Annotated[
+    str,
+    AfterValidator(_pinned_image),
+]
+DnsName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253),
+]
+DnsLabel = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63),
+]
+# A description on a type hides the docstring of every field of that type, so only types of map keys have one.
+Name = Annotated[
+    DnsLabel,
+    Field(description="A Kubernetes name: at most 63 lower-case letters, digits and hyphens, starting with a letter."),
+]
+LabelKey = Annotated[
+    str,
+    StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
+    Field(description="A label key: a name of at most 63 characters, with an optional DNS prefix and a slash."),
+]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+Labels = dict[LabelKey, LabelValue]
+
+
+def duplicates(values: Iterable[Comparable]) -> list[Comparable]:
+    """Return the values that occur more than once, each once, sorted."""
+    return sorted(value for value, count in Counter(values).items() if count > 1)
+
+
+class FieldError(ValueError):
+    """The error of a validator of a whole spec, at the field that the user has to change; `path` starts below the spec."""
+
+    def __init__(self, message: str, *path: str | int) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+KeyPath = tuple[str | int, ...]
+"""The keys and indexes that lead to a value of a stack, as the user wrote them: `("models", "chat", "consumers", 0)`."""
+
+
+@dataclass(frozen=True)
+class SpecError:
+    """A validation error of a stack, as a plain value: the path of the value, and the message.
+
+    `message` has three parts, in full sentences: what is wrong (with the value), what is allowed, and what to do.
+    """
+
+    path: KeyPath
+    message: str

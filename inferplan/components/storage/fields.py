@@ -1,0 +1,141 @@
+"""The base class of model stores, and the field types that several kinds share: bucket names, networks, private CAs, paths.
+
+Nothing is looked up, and TLS verification is never disabled.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from ipaddress import ip_address, ip_network
+from typing import Annotated, ClassVar, Self
+from urllib.parse import SplitResult, urlsplit
+
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
+
+from inferplan.components.handles import CaBundle, ClusterFacts
+from inferplan.components.spec import DnsName, Spec, SpecError
+
+# "General purpose bucket naming rules", S3 user guide, read 2026-11.
+_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+_RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
+_RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
+# The instance metadata services of AWS: egress that includes them gives a pod the identity of its node.
+_METADATA = (ip_address("169.254.169.254"), ip_address("fd00:ec2::254"))
+
+
+class Store(Spec, ABC):
+    """The base class of model stores, and the questions that other code asks them."""
+
+    kind: str
+    mountable: ClassVar[bool] = False
+    """True if pods can mount the store, so that a preheat can write to it."""
+    creates_claim: ClassVar[bool] = False
+    """True if the stack creates the claim that pods mount."""
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The location, for messages and tables."""
+
+    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
+        """Return why the store cannot belong to `cluster`, with a path below the store; None if it can."""
+        del cluster
+        return None
+
+
+def bucket_name(bucket: str) -> str:
+    """Return `bucket`. Raises ValueError with the rule that it breaks."""
+    rules = "3 to 63 lower-case letters, digits, dots and hyphens, with a letter or digit first and last"
+    if not _BUCKET.match(bucket):
+        raise ValueError(f"{bucket!r} is not a valid bucket name. Use {rules}.")
+    if ".." in bucket:
+        raise ValueError(f"{bucket!r} is not a valid bucket name: it contains two dots in a row. Use one.")
+    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", bucket):
+        raise ValueError(f"{bucket!r} is not a valid bucket name: it looks like an IP address. Use a name; addresses belong in endpoint.")
+    if bucket.startswith(_RESERVED_PREFIXES) or bucket.endswith(_RESERVED_SUFFIXES):
+        reserved = ", ".join((*_RESERVED_PREFIXES, *_RESERVED_SUFFIXES))
+        raise ValueError(f"{bucket!r} is not a valid bucket name: AWS reserves {reserved}. Use the name of a general purpose bucket.")
+    return bucket
+
+
+BucketName = Annotated[str, AfterValidator(bucket_name)]
+
+
+def _network(text: str) -> str:
+    try:
+        network = ip_network(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a network ({error}). Use CIDR notation, for example 10.20.0.0/24") from None
+    if any(address in network for address in _METADATA):
+        raise ValueError(f"{text!r} contains an instance metadata address. Use smaller networks that hold the store's servers only")
+    return str(network)
+
+
+StoreNetworks = Annotated[
+    tuple[Annotated[str, AfterValidator(_network), Field(description="A network in CIDR notation, for example 10.20.0.0/24.")], ...],
+    Field(max_length=50),
+]
+
+
+class CaBundleSpec(Spec):
+    """CA certificates in PEM, in one key of a Secret or a ConfigMap of the stack's namespace."""
+
+    secret_name: DnsName | None = None
+    """The name of an existing Secret. Set this or configMapName."""
+    config_map_name: DnsName | None = None
+    """The name of an existing ConfigMap, for example of trust-manager or OpenShift. Set this or secretName."""
+    key: Annotated[str, StringConstraints(pattern=r"^[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", max_length=253)] = "ca.crt"
+    """The key with the certificates. The default is the name that cert-manager and Kubernetes use."""
+
+    @model_validator(mode="after")
+    def _from_one_object(self) -> Self:
+        if (self.secret_name is None) == (self.config_map_name is None):
+            both = "secretName and configMapName are both set"
+            problem = both if self.secret_name else "neither secretName nor configMapName is set"
+            raise ValueError(f"caBundle requires one source of certificates, but {problem}. Set one of them.")
+        return self
+
+    @property
+    def location(self) -> str:
+        return f"{self.bundle.kind} {self.bundle.name}, key {self.key}"
+
+    @property
+    def bundle(self) -> CaBundle:
+        if self.secret_name is not None:
+            return CaBundle(kind="Secret", name=self.secret_name, key=self.key)
+        return CaBundle(kind="ConfigMap", name=self.config_map_name or "", key=self.key)
+
+
+class RemoteStoreSpec(Store):
+    """A store on servers that its readers call, over TLS if it has a private CA."""
+
+    address_field: ClassVar[str]
+    """The field with the URL of the servers."""
+
+    @field_validator("ca_bundle", check_fields=False)
+    @classmethod
+    def _require_tls(cls, bundle: CaBundleSpec | None, info: ValidationInfo) -> CaBundleSpec | None:
+        address = info.data.get(cls.address_field)
+        if bundle is not None and address is not None and address.startswith("http://"):
+            field = cls.address_field
+            raise ValueError(f"caBundle requires TLS, but {field} is {address}. Use https:// in {field}, or remove caBundle.")
+        return bundle
+
+
+def parsed_url(url: str, noun: str, expected: str, *, query: bool = True) -> SplitResult:
+    """Return the parts of an http(s) URL, in messages called `noun`. Raises ValueError if it is none, has a password, or has a query without `query`."""
+    problem = f"{url!r} is not {'an' if noun == 'endpoint' else 'a'} {noun}. Expected {expected}"
+    try:
+        parts = urlsplit(url)
+        port_is_valid = parts.port is None or parts.port > 0
+    except ValueError:
+        raise ValueError(f"{problem} with a port from 1 to 65535.") from None
+    if parts.username is not None or parts.password is not None:
+        # The value itself stays out of the message: it holds a password.
+        raise ValueError(f"The {noun} contains a user name or password. Put them into a Secret and set credentials.secretName.")
+    if not query and (parts.query or parts.fragment):
+        raise ValueError(f"The {noun} contains a query or a fragment, which often contain tokens. Remove it, and put tokens into a Secret.")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
+        raise ValueError(f"{problem}.")
+    return parts

@@ -1,0 +1,82 @@
+"""The settings of model stores on the web: an HTTP(S) server, and a Hugging Face hub.
+
+Both are only read. Validation rejects URLs with a password or a query: credentials belong in Secrets.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from inferplan.components.spec import DnsName, Spec
+from inferplan.components.storage.fields import CaBundleSpec, RemoteStoreSpec, StoreNetworks, parsed_url
+
+
+def _base_url(url: str) -> str:
+    parts = parsed_url(url, "URL", "http(s)://host or http(s)://host:port/path", query=False)
+    if any(part in (".", "..") for part in parts.path.split("/")) or "//" in parts.path:
+        raise ValueError(f"{url!r} is not a normalized URL. Remove '.', '..' and double slashes from its path.")
+    return url.rstrip("/")
+
+
+Url = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\x00-\x20\\\x7f]+$", max_length=1024),
+    AfterValidator(_base_url),
+    Field(description="A URL: http(s)://host with an optional port and path, without password and query."),
+]
+
+
+class HttpCredentials(Spec):
+    """A Secret in the stack's namespace with AUTHORIZATION, the complete value of that header (`Bearer ...`, `Basic ...`)."""
+
+    secret_name: DnsName
+    """The name of an existing Secret. Its value is never part of a stack file."""
+
+
+class HubCredentials(Spec):
+    """A Secret in the stack's namespace with HF_TOKEN, a token with read access."""
+
+    secret_name: DnsName
+    """The name of an existing Secret. Its value is never part of a stack file."""
+
+
+class HttpStoreSpec(RemoteStoreSpec):
+    """Files on an HTTP(S) server, read only by preheats."""
+
+    kind: Literal["http"]
+    url: Url
+    """The base URL of the models' paths."""
+    credentials: HttpCredentials | None = None
+    """Credentials of the server. Default: none."""
+    ca_bundle: CaBundleSpec | None = None
+    """The private CA of the server's certificate, trusted in addition to public CAs."""
+    networks: StoreNetworks = ()
+    """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
+
+    address_field: ClassVar[str] = "url"
+
+    @property
+    def location(self) -> str:
+        return self.url
+
+
+class HubStoreSpec(RemoteStoreSpec):
+    """Repositories of a Hugging Face hub, each at a pinned commit, read only by preheats."""
+
+    kind: Literal["huggingface"]
+    endpoint: Url = "https://huggingface.co"
+    """The URL of the hub or of a mirror (HF_ENDPOINT in the Job)."""
+    credentials: HubCredentials | None = None
+    """Credentials of the hub. Default: none, for public repositories."""
+    ca_bundle: CaBundleSpec | None = None
+    """The private CA of the hub's certificate, trusted in addition to public CAs."""
+    networks: StoreNetworks = ()
+    """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
+
+    address_field: ClassVar[str] = "endpoint"
+
+    @property
+    def location(self) -> str:
+        return self.endpoint

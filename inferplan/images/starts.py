@@ -1,0 +1,57 @@
+"""Checks that a container can start in its image: which programs it calls, and which directories it must be able to write.
+
+Pure functions on the words of a manifest, shared by the tests of our own plans and by the policy pack.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import PurePosixPath
+
+from inferplan.images.catalogue import ImageFacts, WrittenPath, catalogue
+
+_SHELLS = ("sh", "bash")
+# Programs that every image with a shell has; rows do not list them.
+_COREUTILS = frozenset({"cat", "cp", "echo", "false", "mkdir", "sleep", "test", "true"})
+
+
+def programs_called(words: Sequence[str]) -> set[str]:
+    """The programs that a command and its arguments call by name: the first word, and programs of the catalogue among the others.
+
+    The script of `sh -c` is read word by word.
+    """
+    if not words:
+        return set()
+    first, *rest = words
+    text = [*rest]
+    if _base(first) in _SHELLS and "-c" in rest:
+        with suppress(ValueError):
+            text = shlex.split(rest[rest.index("-c") + 1])
+    return {_base(first), *(word for word in text if word in _known_programs())}
+
+
+def missing_programs(facts: ImageFacts, words: Sequence[str]) -> list[str]:
+    here = {_base(program) for program in facts.programs}
+    return sorted(programs_called(words) - here - (_COREUTILS if "sh" in here else frozenset()))
+
+
+def unwritable_paths(facts: ImageFacts, environment: Mapping[str, str], mounts: Iterable[str]) -> list[WrittenPath]:
+    """The directories that the image's programs write to and that are in none of `mounts`, the paths of writable volumes."""
+    volumes = [PurePosixPath(mount) for mount in mounts]
+    return [each for each in facts.writes if not any(_place(each, environment).is_relative_to(volume) for volume in volumes)]
+
+
+def _place(written: WrittenPath, environment: Mapping[str, str]) -> PurePosixPath:
+    return PurePosixPath(environment.get(written.env, written.path) if written.env is not None else written.path)
+
+
+def _base(program: str) -> str:
+    return program.rpartition("/")[2]
+
+
+@cache
+def _known_programs() -> frozenset[str]:
+    return frozenset(program for row in catalogue().values() for program in row.programs) - {*_SHELLS, *_COREUTILS}

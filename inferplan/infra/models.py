@@ -1,0 +1,131 @@
+"""Wires the models of a stack: their stores, their preheats, the pulls of their images, and their servers.
+
+The settings decide which store, directory and revision; nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+
+from inferplan.components.gateway.gateway import GATEWAY_PODS
+from inferplan.components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, VolumeClaim
+from inferplan.components.naming import bounded
+from inferplan.components.nodes.image_pull import ImagePull
+from inferplan.components.preheat.preheat_job import PreheatJob
+from inferplan.components.preheat.spec import artifact_job
+from inferplan.components.queue.spec import queue_labels
+from inferplan.components.serving.demand import accelerators_of_others
+from inferplan.components.serving.engine import Site
+from inferplan.components.serving.first_request import Part, first_request
+from inferplan.components.serving.scaling import counted
+from inferplan.components.serving.spec import ModelSpec, engine_of
+from inferplan.components.serving.workload import image_of
+from inferplan.components.storage.model_store import ModelStore, SharedStore
+
+if TYPE_CHECKING:
+    from inferplan.components.gateway.api_keys import ApiKeys
+    from inferplan.components.preheat.spec import PreheatSpec
+    from inferplan.components.storage.spec import WeightsSpec
+    from inferplan.stackfile.stack import StackSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Models:
+    """The models of a stack, and the resources that all of them share. `gateway` must be ready before servers.
+
+    Their files are in `stores`, and mounted or lent to servers inside `namespace`, on nodes of `targets`.
+    """
+
+    settings: StackSettings
+    namespace: pulumi.Output[str]
+    targets: Mapping[str, NodeTarget]
+    stores: Mapping[str, ModelStore]
+    keys: ApiKeys
+    images: Mapping[str, ImagePull]
+    queues: Mapping[str, pulumi.Resource]
+    gateway: tuple[pulumi.Resource, ...]
+    opts: pulumi.ResourceOptions
+
+    def serve(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
+        site = Site(
+            namespace=self.namespace,
+            target=self.targets[spec.pool],
+            weights=self._weights(name, spec),
+            artifacts=self._artifacts(name, spec),
+            server_key=self.keys.server_key(name),
+            server_key_marks=self.keys.server_key_marks(name),
+            gateway=GATEWAY_PODS,
+            queue_labels=queue_labels(self.settings.namespace, spec.queue, spec.queue_priority),
+            queue=None if spec.queue is None else self.queues.get(spec.queue),
+            prometheus=None if self.settings.monitoring is None else self.settings.monitoring.prometheus.url,
+            accelerators_of_others=accelerators_of_others(self.settings.models, name),
+            images=self.images[spec.pool].ready if spec.pool in self.images else None,
+            gateway_ready=self.gateway,
+        )
+        engine_of(spec).serve(name, spec, site, opts=self.opts)
+        return site.weights
+
+    def _weights(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
+        """Declare the weights of model `name`, preheated if its spec says so, and return their handle; None if it has none."""
+        weights = spec.stored_files
+        if weights is None:
+            return None
+        if spec.preheat is not None:
+            folder = spec.folder_on(self.targets[spec.pool])
+            return self._preheat(name, weights, spec.preheat, folder)
+        source = self.stores[weights.store].source(name, weights.path)
+        if isinstance(source, VolumeClaim):
+            return ModelMount(claim=source, sub_path=weights.path, gate=source.ready)
+        if not isinstance(source, ObjectStore):
+            raise TypeError(f"models.{name}.{spec.stored_files_field}.store: no engine reads {weights.store} itself; add preheat")
+        return source
+
+    def _artifacts(self, model: str, spec: ModelSpec) -> dict[str, ModelMount]:
+        """Declare a preheat for each artifact of `model`, into the store that the artifact names."""
+        if spec.preheat is None:
+            return {}
+        return {
+            name: self._preheat(artifact_job(model, name), artifact, artifact.preheat(spec.preheat))
+            for name, artifact in spec.artifacts.items()
+        }
+
+    def _preheat(self, job: str, files: WeightsSpec, preheat: PreheatSpec, folder: str | None = None) -> ModelMount:
+        source, store = self.stores[files.store].source(bounded(job, "preheat"), files.path), self.stores[preheat.into]
+        if not isinstance(store, SharedStore) or not isinstance(store.handle, VolumeClaim):
+            raise TypeError(f"preheat.into: {preheat.into} is not a volume")
+        return PreheatJob(
+            job, files, preheat, source=source, target=store.handle, namespace=self.namespace, folder=folder, opts=self.opts
+        ).mount
+
+
+def image_pulls_of(
+    spec: StackSettings, targets: Mapping[str, NodeTarget], *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions
+) -> dict[str, ImagePull]:
+    """Declare the pulls of models' images onto the nodes of the pools with `prePullImages`, by pool."""
+    pulls: dict[str, ImagePull] = {}
+    for name in (name for name, pool in spec.node_pools.items() if pool.pre_pull_images):
+        images = sorted({image_of(model, targets[name]) for model in spec.models.values() if model.pool == name})
+        secrets = {each.name for model in spec.models.values() if model.pool == name for each in model.image_pull_secrets}
+        if images:
+            pulls[name] = ImagePull(
+                f"{name}-images", images, target=targets[name], namespace=namespace, pull_secrets=sorted(secrets), opts=opts
+            )
+    return pulls
+
+
+def _first_request(spec: StackSettings, model: ModelSpec) -> tuple[Part, ...]:
+    pool = spec.node_pools[model.pool]
+    return first_request(model.pool, model, pool, adds_nodes=spec.cluster.adds_nodes(pool)) if model.scaling else ()
+
+
+def endpoints_of(spec: StackSettings, keys: ApiKeys) -> tuple[Endpoint, ...]:
+    return tuple(
+        counted(
+            engine_of(model).endpoint(name, model, keys.server_key(name)), model, sum(each.seconds for each in _first_request(spec, model))
+        )
+        for name, model in spec.models.items()
+    )

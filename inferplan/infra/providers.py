@@ -1,0 +1,29 @@
+"""The Kubernetes provider of a stack's cluster. No credential passes through here: a kubeconfig contains a command or a context."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+if TYPE_CHECKING:
+    from inferplan.components.platforms.platform import Platform
+
+
+def cluster_options(platform: Platform) -> pulumi.ResourceOptions:
+    """Return resource options that put a component into the cluster of `platform`."""
+    provider = kubernetes.Provider(
+        "cluster",
+        enable_server_side_apply=True,
+        # A Secret or ConfigMap of a fixed name would be deleted before it is created again: a gap in which no pod can start.
+        enable_secret_mutable=True,
+        enable_config_map_mutable=True,
+        # After `kubectl scale` or `kubectl edit` every update would end in a conflict of field managers. The stack file decides about
+        # the fields that it declares; fields that it does not declare keep the values that others set.
+        enable_patch_force=True,
+        context=platform.context,
+        kubeconfig=platform.kubeconfig,
+        opts=pulumi.ResourceOptions(depends_on=list(platform.ready)) if platform.ready else None,
+    )
+    return pulumi.ResourceOptions(provider=provider)

@@ -1,0 +1,217 @@
+"""The owner of each field of a Kubernetes object: the stack, a scaler, a controller, the API server, or people.
+
+A field that is not in the table belongs to the program that declares it, which is the stack for everything in its file. Field
+managers are named by their programs: `metadata.managedFields` has one entry for each, with the fields that it wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any, Final
+
+from inferplan.kube.paths import MISSING, Path, covers, parse
+
+
+class Owner(StrEnum):
+    STACK = "stack"
+    SCALER = "scaler"
+    CONTROLLER = "controller"
+    SERVER = "server"
+    PEOPLE = "people"
+
+
+SCALED: Final = {"Deployment": ("spec.replicas",), "LeaderWorkerSet": ("spec.replicas",), "StatefulSet": ("spec.replicas",)}
+"""By kind, the paths that a scaler owns (a HorizontalPodAutoscaler, KEDA) in an object that it scales.
+
+Declare the minimum in these fields, and list them in `ignore_changes`. Both engines write it when they create the object, keep the
+live value while no one else has written the field, and send nothing once a scaler has. An object that stopped declaring
+`spec.replicas` would drop to one replica, because server-side apply removes what its owner no longer declares (seen with
+provider 4.32). Ray's autoscaler changes the RayCluster that KubeRay creates, and never our RayService.
+"""
+
+
+SCALER_BOUNDS: Final = {
+    "HorizontalPodAutoscaler": (("minReplicas", 1), ("maxReplicas", 1)),
+    "ScaledObject": (("minReplicaCount", 0), ("maxReplicaCount", 100)),
+}
+"""By kind of a scaler, the fields of the least and the most replicas, each with its default."""
+
+
+_STACK, _SERVER, _CONTROLLER, _PEOPLE, _SCALER = Owner.STACK, Owner.SERVER, Owner.CONTROLLER, Owner.PEOPLE, Owner.SCALER
+_SERVERS_METADATA = ("creationTimestamp", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
+
+_OWNERS: Final[dict[str, dict[Owner, tuple[str, ...]]]] = {
+    "*": {
+        _SERVER: tuple(f"metadata.{name}" for name in _SERVERS_METADATA),
+        _CONTROLLER: (
+            *("status", "metadata.finalizers", "metadata.ownerReferences"),
+            'metadata.annotations["deployment.kubernetes.io/revision"]',
+        ),
+        # `kubectl rollout restart` and `kubectl cordon` are operations, not changes of the declaration.
+        _PEOPLE: (
+            'metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]',
+            'spec.template.metadata.annotations["kubectl.kubernetes.io/restartedAt"]',
+        ),
+    },
+    "Service": {_SERVER: ("spec.clusterIP", "spec.clusterIPs", "spec.healthCheckNodePort", "spec.ports[*].nodePort")},
+    "Namespace": {_SERVER: ("spec.finalizers",)},
+    "PersistentVolumeClaim": {_CONTROLLER: ("spec.volumeName",)},
+    "PersistentVolume": {_CONTROLLER: ("spec.claimRef.uid", "spec.claimRef.resourceVersion")},
+    "Job": {
+        _CONTROLLER: (
+            "spec.selector",
+            'spec.template.metadata.labels["controller-uid"]',
+            'spec.template.metadata.labels["batch.kubernetes.io/controller-uid"]',
+        )
+    },
+    "ServiceAccount": {_CONTROLLER: ("secrets",)},
+    "MutatingWebhookConfiguration": {_CONTROLLER: ("webhooks[*].clientConfig.caBundle",)},
+    "ValidatingWebhookConfiguration": {_CONTROLLER: ("webhooks[*].clientConfig.caBundle",)},
+    "CustomResourceDefinition": {_CONTROLLER: ("spec.conversion.webhook.clientConfig.caBundle",)},
+    "APIService": {_CONTROLLER: ("spec.caBundle",)},
+    "Deployment": {_PEOPLE: ("spec.paused",)},
+    "Node": {_PEOPLE: ("spec.unschedulable",), _CONTROLLER: ("spec.podCIDR", "spec.podCIDRs", "spec.providerID")},
+}
+"""By kind ("*" is every kind), the paths that each owner decides about, with everything below them."""
+
+_QUEUED: Final = ("spec.suspend", "spec.template.spec.nodeSelector", "spec.template.spec.tolerations")
+"""Paths that Kueue changes in a Job that it admits: it starts the Job, and places its pods on the nodes of a flavor."""
+
+_ADDED_BY_ANYONE: Final = tuple(map(parse, ("metadata.labels", "metadata.annotations")))
+"""Maps to which anyone may add keys."""
+
+NODE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "karpenter.sh/")
+"""Starts of the keys of taints that controllers add to nodes."""
+
+_MANAGERS: Final = {
+    _STACK: ("pulumi-kubernetes", "pulumi-kubernetes-*", "inferplan-rehearsal"),
+    _CONTROLLER: (
+        *(
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kube-apiserver",
+            "kubelet",
+            "cloud-controller-manager",
+            "aws-cloud-controller-manager",
+        ),
+        *("eks", "kwok", "kwok-controller", "kueue", "kuberay-operator", "ray-operator", "envoy-gateway", "external-dns", "karpenter"),
+        # The operators of KubeRay, Kueue and LeaderWorkerSet, and those of Karpenter and the AWS Load Balancer Controller.
+        *("manager", "controller"),
+        *("cert-manager", "cert-manager-*", "cainjector", "inferplan-stub"),
+    ),
+    _SCALER: (
+        *("keda", "keda-operator", "cluster-autoscaler", "horizontal-pod-autoscaler"),
+        *("vpa-updater", "vpa-recommender", "vpa-admission-controller"),
+    ),
+}
+"""Names of the field managers of programs, complete or with `*` after a hyphen. A program that chooses none has its binary's name."""
+
+_SCALE: Final = "scale"
+
+
+def owner_of(kind: str, path: Path, *, queued: bool = False) -> Owner:
+    if queued and any(covers(parse(text), path) for text in _QUEUED):
+        return Owner.CONTROLLER
+    return next((owner for pattern, owner in _rules_of(kind) if covers(pattern, path)), Owner.STACK)
+
+
+def anyone_adds(kind: str, path: Path, *, queued: bool = False) -> bool:
+    """Return True if others may set a value at `path` that the stack does not declare: another label, or a field of a controller."""
+    return any(covers(pattern, path) for pattern in _ADDED_BY_ANYONE) or owner_of(kind, path, queued=queued) is not Owner.STACK
+
+
+def manager_of(name: str, subresource: str = "") -> Owner:
+    """Return the owner that the field manager `name` acts for, writing through `subresource` or the object itself."""
+    owner = next((owner for owner, patterns in _MANAGERS.items() if any(fnmatchcase(name, each) for each in patterns)), Owner.PEOPLE)
+    if owner is Owner.STACK:
+        return owner
+    if owner is Owner.CONTROLLER and subresource == _SCALE:
+        return Owner.SCALER
+    return Owner.CONTROLLER if owner is Owner.PEOPLE and subresource not in ("", _SCALE) else owner
+
+
+@cache
+def _rules_of(kind: str) -> tuple[tuple[Path, Owner], ...]:
+    rules = (rule for each in ("*", kind) for rule in _OWNERS.get(each, {}).items())
+    return tuple((parse(path), owner) for owner, paths in rules for path in paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A field manager, its operation (Apply or Update), the subresource that it wrote ("" for the object itself), and the last time."""
+
+    manager: str
+    operation: str
+    subresource: str
+    time: str
+
+
+_TAKEN_OVER = ("kubectl", "before-first-apply")
+"""Starts of the managers whose fields the provider takes over before it updates an object (pulumi-kubernetes 4.32, fixCSAFieldManagers)."""
+
+
+def is_taken_over(writer: Writer) -> bool:
+    """True if the fields of `writer` become the stack's when an update changes the object."""
+    return writer.manager.startswith(_TAKEN_OVER) and writer.operation == "Update" and not writer.subresource
+
+
+def entries(live: Mapping[str, Any]) -> Iterator[tuple[Writer, Mapping[str, Any]]]:
+    """The writers of `live` with their fields in the server's notation (FieldsV1)."""
+    for each in live["metadata"].get("managedFields") or ():
+        yield Writer(each["manager"], each["operation"], each.get("subresource", ""), each.get("time", "")), each.get("fieldsV1") or {}
+
+
+def writers(live: Mapping[str, Any], path: Path) -> list[Writer]:
+    """The writers of the field at `path` of `live`, the latest first: of the field itself, or of the list or map that it is in."""
+    matches = [writer for writer, fields in entries(live) if _writes(live, fields, path)]
+    return sorted(matches, key=lambda each: each.time, reverse=True)
+
+
+def _writes(value: Any, fields: Mapping[str, Any], path: Path) -> bool:
+    if not path or not fields:
+        # A leaf of the notation is written as a whole, with everything below it.
+        return True
+    for key, below in fields.items():
+        part, child = step(value, key)
+        if part == path[0] and child is not MISSING and _writes(child, below, path[1:]):
+            return True
+    return False
+
+
+def step(value: Any, key: str) -> tuple[str | int, Any]:
+    """The part of a path that `key` of the notation means inside `value`, and the value there, which may be MISSING."""
+    kind, _, name = key.partition(":")
+    if kind == "f":
+        return name, value.get(name, MISSING) if isinstance(value, Mapping) else MISSING
+    if kind in ("k", "v") and isinstance(value, list):
+        wanted = json.loads(name)
+        for index, each in enumerate(value):
+            if each == wanted if kind == "v" else _has(each, wanted):
+                return index, each
+    return "", MISSING
+
+
+def _has(item: Any, keys: Mapping[str, Any]) -> bool:
+    """True if `item` is the one of `keys`; a key that a declaration leaves to the server's default does not count."""
+    return (
+        isinstance(item, Mapping) and any(key in item for key in keys) and all(item.get(key, value) == value for key, value in keys.items())
+    )
+
+
+def undeclared(live: Any, fields: Mapping[str, Any], declared: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Each part of `live` that a manager of `fields` wrote and `declared` lacks, as its path and value."""
+    for key, below in fields.items():
+        part, value = step(live, key)
+        if value is MISSING:
+            continue
+        _, ours = step(declared, key)
+        here = (*path, part)
+        if ours is MISSING and (not below or (not key.startswith("f:") and "." in below)):
+            yield here, value
+        elif below:
+            yield from undeclared(value, below, {} if ours is MISSING else ours, here)

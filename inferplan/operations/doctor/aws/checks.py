@@ -1,0 +1,59 @@
+"""The checks of an AWS account."""
+
+from typing import Final
+
+from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.operations.doctor.aws.account import Ask, Credentials, ExaminedAccount
+from inferplan.operations.doctor.aws.buckets import check_buckets
+from inferplan.operations.doctor.aws.permissions import check_permissions, policy_json, scope_of
+from inferplan.operations.doctor.aws.quotas import check_counts, check_offerings, check_vcpus
+from inferplan.operations.doctor.aws.resources import (
+    check_account,
+    check_certificate,
+    check_cluster,
+    check_images,
+    check_keys,
+    check_network,
+    check_reservations,
+)
+from inferplan.operations.doctor.findings import Check, Finding, run_checks
+from inferplan.operations.workspace import Workspace
+from inferplan.rehearsal.engine.wire.recording import Recording
+
+AWS_CHECKS: Final[dict[str, Check[ExaminedAccount]]] = {
+    "AWS account": check_account,
+    "AWS permissions": check_permissions,
+    "AWS vCPU quotas": check_vcpus,
+    "AWS other quotas": check_counts,
+    "AWS offerings": check_offerings,
+    "AWS cluster": check_cluster,
+    "AWS network": check_network,
+    "AWS buckets": check_buckets,
+    "AWS certificate": check_certificate,
+    "AWS reservations": check_reservations,
+    "AWS keys": check_keys,
+    "AWS images": check_images,
+}
+
+
+def examine_account(workspace: Workspace, recording: Recording, ask: Ask | None = None) -> list[Finding]:
+    cluster = workspace.settings.cluster
+    if not isinstance(cluster, EksCluster):
+        return []
+    ask = Credentials(cluster.region, workspace.typed) if ask is None else ask
+    return run_checks(AWS_CHECKS, ExaminedAccount(workspace.settings, cluster, recording, ask, workspace.typed))
+
+
+def context_command(cluster: object) -> str:
+    """Return the command that writes a context, with the cluster's name, to the kubeconfig; "" for a cluster that is not of AWS."""
+    if not isinstance(cluster, EksCluster):
+        return ""
+    return f"aws eks update-kubeconfig --region {cluster.region} --name {cluster.name} --alias {cluster.name}"
+
+
+def stack_policy(workspace: Workspace, recording: Recording) -> str | None:
+    cluster = workspace.settings.cluster
+    if not isinstance(cluster, EksCluster):
+        return None
+    types = {each.type for each in recording if each.custom and not each.read and each.type.startswith("aws:")}
+    return policy_json(types, scope_of(recording, cluster.region))

@@ -1,0 +1,111 @@
+"""The checks of `inferplan doctor`, and the choice of those that apply to a stack."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any, Final
+
+from inferplan.operations.doctor.addons import check_network_policies, check_scaling
+from inferplan.operations.doctor.cluster import ExaminedCluster, permission_aware
+from inferplan.operations.doctor.findings import Check, Finding, error, ok, run_checks, unknown
+from inferplan.operations.doctor.nodes import check_devices, check_labels, check_sizes, check_taints
+from inferplan.operations.doctor.objects import (
+    check_ingress,
+    check_operators,
+    check_quotas,
+    check_rights,
+    check_runtime_classes,
+    check_secrets,
+    check_storage,
+)
+from inferplan.operations.errors import OperationError, RequestError
+from inferplan.operations.kubectl import Kubectl, proxy_socket, send
+from inferplan.operations.live import Get, LiveCluster
+from inferplan.operations.workspace import Workspace
+from inferplan.rehearsal.engine.wire.recording import Recording
+
+CLUSTER_CHECKS: Final[dict[str, Check[ExaminedCluster]]] = {
+    "operators": check_operators,
+    "node labels": check_labels,
+    "node taints": check_taints,
+    "devices": check_devices,
+    "node sizes": check_sizes,
+    "runtime classes": check_runtime_classes,
+    "ingress": check_ingress,
+    "storage": check_storage,
+    "network policies": check_network_policies,
+    "scaling": check_scaling,
+    "secrets": check_secrets,
+    "quotas": check_quotas,
+    "rights": check_rights,
+}
+
+
+def examine(workspace: Workspace, context: str | None = None) -> list[Finding]:
+    """Return what the cloud and the cluster lack for the stack of `workspace`. `context` is one of the user's kubeconfig. Changes nothing."""
+    recording = workspace.record()
+    account: list[Finding] = []
+    if workspace.settings.cluster.cloud is not None:
+        from inferplan.operations.doctor.aws.checks import examine_account
+
+        account = examine_account(workspace, recording)
+    return [*account, *_cluster(workspace, recording, context or workspace.context)]
+
+
+@contextmanager
+def _reader(kubectl: Kubectl) -> Iterator[Get]:
+    """`get` of `kubectl`, through a proxy if one starts; after an error kubectl asks again and explains it."""
+    with ExitStack() as stack:
+        try:
+            socket = stack.enter_context(proxy_socket(kubectl))
+        except OperationError:
+            yield kubectl.get
+            return
+
+        def get(path: str) -> Mapping[str, Any]:
+            with suppress(OSError, HTTPException, ValueError):
+                status, content = send(socket, "GET", path)
+                if status == HTTPStatus.OK:
+                    return json.loads(content)
+            return kubectl.get(path)
+
+        yield get
+
+
+def policy(workspace: Workspace) -> str:
+    from inferplan.operations.doctor.aws.checks import stack_policy
+
+    document = stack_policy(workspace, workspace.record())
+    if document is None:
+        raise RequestError(f"--policy: {workspace.typed} calls no cloud, so it needs no policy. Leave the option out")
+    return document
+
+
+def _without_context(workspace: Workspace) -> Finding:
+    cluster, repeat = workspace.settings.cluster, f"inferplan doctor {workspace.typed} --context"
+    if cluster.is_created:
+        return unknown(f"not asked: the cluster does not exist before the first update. Once it exists: {repeat} NAME")
+    from inferplan.operations.doctor.aws.checks import context_command
+
+    command = context_command(cluster)
+    remedy = f"{command} && {repeat} {getattr(cluster, 'name', '')}" if command else f"{repeat} NAME"
+    return unknown("not asked: the stack file names no context of a kubeconfig", remedy)
+
+
+def _cluster(workspace: Workspace, recording: Recording, context: str | None) -> list[Finding]:
+    if workspace.simulated:
+        return run_checks({"cluster": lambda _: [ok("the stack runs on the simulated cluster, which needs no preparation")]}, None)
+    if context is None:
+        return run_checks({"cluster": lambda _: [_without_context(workspace)]}, None)
+    kubectl = f"kubectl --context {context}"
+    with _reader(Kubectl(context)) as ask:
+        get = permission_aware(ask, kubectl)
+        try:
+            version = get("/version")["gitVersion"]
+        except OperationError as failed:
+            problem = error(str(failed), f"{kubectl} get --raw /version")
+            return run_checks({"cluster": lambda _: [problem]}, None)
+        cluster = ExaminedCluster(workspace.settings, recording, LiveCluster(get), context, workspace.typed)
+        return run_checks({"cluster": lambda _: [ok(f"context {context} answers, Kubernetes {version}")], **CLUSTER_CHECKS}, cluster)

@@ -1,0 +1,75 @@
+"""Reads and writes files: records of child processes, and what a command was asked to write. It creates no folder: a mistyped one must not go unnoticed."""
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from inferplan.operations.errors import OperationError, RequestError
+from inferplan.operations.project import short_path
+
+# A file system that knows no hard links says one of these.
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write `content` to `path`. Raises OperationError if the file cannot be written."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise OperationError(f"{path} cannot be written: {error.strerror}; name a file in a folder that exists") from error
+
+
+def create(path: Path, content: bytes, *, sound: Callable[[Path], bool] = lambda _written: True) -> None:
+    """Create the file `path`, whole or not at all, with the permissions of the user's umask.
+
+    `sound` checks the finished file under another name first. Raises OperationError if `path` exists, cannot be written or is not sound.
+    """
+    name = short_path(path)
+    try:
+        with draft(path, content) as written:
+            if not sound(written):
+                raise RequestError(f"{name} was not written: the copy would not mean what it should; copy the file by hand and edit it")
+            _into_place(written, path)
+    except FileExistsError as error:
+        raise RequestError(f"{name} exists already and was left as it is; take another name, or move that file away first") from error
+    except OSError as error:
+        raise OperationError(f"{name} cannot be written: {error.strerror}; nothing was left behind") from error
+
+
+@contextmanager
+def draft(path: Path, content: bytes) -> Iterator[Path]:
+    """A hidden file with `content` in the folder of `path`, removed after the block unless the block moved it."""
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        yield hidden
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def _into_place(written: Path, path: Path) -> None:
+    """Link `written` to `path`. Unlike a rename, a link never replaces a file that appeared meanwhile."""
+    try:
+        path.hardlink_to(written)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+        written.rename(path)
+
+
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects in the lines of `path`, none if there is no such file. A process that was killed may have cut the last line."""
+    with suppress(FileNotFoundError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError):
+                yield json.loads(line)

@@ -1,0 +1,173 @@
+"""The API keys of a consumer: derives them from the seed, and edits their valid versions in the text of the stack file.
+
+It prints no key. The new text of a file is read and validated as a whole before it replaces the old one; comments and layout stay.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from inferplan.components.gateway.keys import SECRET_KEY, consumer_key, consumer_secret, seed_error
+from inferplan.components.gateway.proxy import KEPT_SECONDS
+from inferplan.operations.errors import OperationError, RequestError
+from inferplan.operations.files import draft
+from inferplan.operations.project import stack_name
+from inferplan.operations.workspace import Workspace
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import PROJECT, StackFile, read_stack
+from inferplan.stackfile.settings import validate
+from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.yaml_edit import add_entry, add_item, remove_entry
+from inferplan.stackfile.yaml_tree import MapNode
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiKey:
+    """One valid version of a consumer's key. `key` is None if the key is imported: the consumer has it already."""
+
+    version: int
+    last_day: date | None
+    expired: bool
+    key: str | None = field(repr=False)
+
+
+def today() -> date:
+    """The day in UTC, by which keys expire. Plans do not depend on it."""
+    return datetime.now(UTC).date()
+
+
+def api_keys(workspace: Workspace, consumer: str) -> Iterator[ApiKey]:
+    seed = _seed(workspace, consumer)
+    spec = workspace.settings.consumers[consumer]
+    for version in sorted(spec.keys, reverse=True):
+        last_day = spec.expires.get(version)
+        expired = last_day is not None and last_day < today()
+        key = None if version in spec.imported_keys else consumer_key(seed, consumer, version)
+        yield ApiKey(version=version, last_day=last_day, expired=expired, key=key)
+
+
+def newest_key(workspace: Workspace, consumer: str) -> str:
+    spec = workspace.settings.consumers[consumer]
+    derived = [version for version in spec.keys if version not in spec.imported_keys]
+    if not derived:
+        raise RequestError(f"every key of {consumer} is imported, so none can be derived from the seed. Set $INFERPLAN_API_KEY to the key.")
+    return consumer_key(_seed(workspace, consumer), consumer, max(derived))
+
+
+def _seed(workspace: Workspace, consumer: str) -> str:
+    secrets = workspace.secrets
+    if secrets.placeholders:
+        path = f"'{{.data.{SECRET_KEY}}}'"
+        namespace = workspace.settings.namespace
+        remedy = (
+            "Set PULUMI_CONFIG_PASSPHRASE (or PULUMI_CONFIG_PASSPHRASE_FILE) to the stack's passphrase and repeat the command"
+            if workspace.file.secrets_provider in (None, "", "passphrase") and workspace.file.encryption_salt
+            else f"The newest key is in the cluster: kubectl -n {namespace} get secret {consumer_secret(consumer)} -o jsonpath={path} | base64 -d"
+        )
+        raise RequestError(f"the keys of {consumer} cannot be derived: {secrets.reason}. {remedy}")
+    seed = secrets.values[f"{PROJECT}:apiKeySeed"]
+    if error := seed_error(seed):
+        raise RequestError(f"apiKeySeed {error}")
+    return seed
+
+
+LAST_VERSION = 999_999
+MOST_VERSIONS = 10
+
+
+def add_version(file: StackFile, settings: StackSettings, consumer: str, today: date) -> int:
+    """Make the next version of `consumer` valid, record `today` as its day, and return it.
+
+    Versions only grow, so a retired key never becomes valid again. Raises OperationError if there is no room for another version, or if the
+    layout of the file must be edited by hand.
+    """
+    versions = settings.consumers[consumer].keys
+    version = max(versions) + 1
+    if len(versions) >= MOST_VERSIONS:
+        oldest = min(versions)
+        raise RequestError(f"{consumer} has {len(versions)} valid keys, the maximum. Retire one, for example {oldest}, and add again")
+    if version > LAST_VERSION:
+        raise RequestError(f"{consumer} has version {LAST_VERSION}, the last one. Create a new consumer and move the clients to it")
+    path, entry = (*_consumers(file), consumer), f'"{version}": "{today}"'
+
+    def edit(text: str) -> str:
+        text = add_item(text, (*path, "keys"), str(version), first=versions[0] == max(versions))
+        dated = bool(settings.consumers[consumer].issued)
+        return add_entry(text, (*path, "issued"), entry) if dated else add_entry(text, path, f"issued: {{{entry}}}")
+
+    _rewrite(file, edit, {**_versions(settings), consumer: {*versions, version}})
+    return version
+
+
+def grace_seconds(settings: StackSettings) -> int | None:
+    """Seconds for which old gateway pods accept a key that an update retires, None if no gateway pod drains."""
+    gateway = settings.gateway
+    return None if gateway is None or not gateway.runs_in_namespace else gateway.access.deregistration_seconds + KEPT_SECONDS
+
+
+def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
+    """Make `version` of `consumer` invalid and remove its dates and imported key. Raises RequestError for the newest or an unknown version."""
+    spec = settings.consumers[consumer]
+    listed = ", ".join(str(each) for each in sorted(spec.keys, reverse=True))
+    add = f"inferplan keys add {consumer} --stack {stack_name(file.path)}"
+    if version not in spec.keys:
+        raise RequestError(f"{consumer} has no valid key version {version}; valid are {listed}")
+    if len(spec.keys) == 1:
+        raise RequestError(f"{version} is the last key of {consumer}, which would lock it out; first: {add} (or remove the consumer)")
+    if version == spec.newest:
+        raise RequestError(f"{version} is the newest key of {consumer}, and the next one added would be the same again; first: {add}")
+    path = (*_consumers(file), consumer)
+
+    def edit(text: str) -> str:
+        text = remove_entry(text, (*path, "keys", spec.keys.index(version)))
+        for name, by_version in (("expires", spec.expires), ("issued", spec.issued), ("importedKeys", spec.imported_keys)):
+            if version in by_version:
+                text = remove_entry(text, (*path, name) if len(by_version) == 1 else (*path, name, str(version)))
+        return text
+
+    _rewrite(file, edit, {**_versions(settings), consumer: set(spec.keys) - {version}})
+
+
+def _versions(settings: StackSettings) -> dict[str, set[int]]:
+    return {name: set(each.keys) for name, each in settings.consumers.items()}
+
+
+def _consumers(file: StackFile) -> tuple[str, str]:
+    config = file.root.items.get("config") if isinstance(file.root, MapNode) else None
+    full = f"{PROJECT}:consumers"
+    return ("config", full if isinstance(config, MapNode) and full in config.items else "consumers")
+
+
+def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[int]]) -> None:
+    """Replace the file by the edited text, whole or not at all, if only the key versions differ, and are `wanted`."""
+    target = file.path.resolve()
+    raw = target.read_bytes()
+    mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
+    by_hand = f"edit consumers in {file.shown_path} by hand, then: inferplan validate {stack_name(file.path)}"
+    try:
+        changed = mark + edit(raw[len(mark) :].decode()).encode()
+    except (KeyError, ValueError) as error:
+        why = error.args[0] if isinstance(error, ValueError) else "the list is not where it was when the stack was read"
+        raise RequestError(f"{file.shown_path} was left as it is: {why}; {by_hand}") from error
+    try:
+        with draft(target, changed) as written:
+            written.chmod(target.stat().st_mode & 0o777)
+            if not _reads_as(written, file, wanted):
+                raise RequestError(f"{file.shown_path} was left as it is: the edited text would mean something else; {by_hand}")
+            written.replace(target)
+    except OSError as error:
+        raise OperationError(f"{file.shown_path} cannot be written: {error.strerror}; nothing was changed") from error
+
+
+def _reads_as(written: Path, before: StackFile, wanted: dict[str, set[int]]) -> bool:
+    after = read_stack(written, shown_path=before.shown_path)
+    try:
+        settings = validate(after)
+    except InvalidStack:
+        return False
+    key = f"{PROJECT}:consumers"
+    rest = [{name: text for name, text in each.config.items() if name != key} for each in (before, after)]
+    # An imported key is removed with its version; none may be added or changed.
+    same = rest[0] == rest[1] and after.secrets.items() <= before.secrets.items() and before.encryption_salt == after.encryption_salt
+    return same and _versions(settings) == wanted

@@ -1,0 +1,111 @@
+"""The verdict of the policy pack on a stack, with the lines of the stack file that caused it. It prints nothing."""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from inferplan.operations.errors import RequestError, table
+from inferplan.operations.project import SETTINGS_FOLDERS
+from inferplan.policies.engine.evaluate import Outcome
+from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import Report, check_stack
+from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.settings import STATES, SettingsError, read_settings, today
+from inferplan.rehearsal.engine.wire.recording import Recording, Registration
+from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
+from inferplan.stackfile.reader import StackFile, read_stack, stack_path
+
+MOST_DRAFTS = 10
+# The section of the stack file that declares each folder of components.
+_SECTIONS = {"serving": "models", "preheat": "models", "nodes": "nodePools", "queue": "queues"} | {
+    name: name for name in ("storage", "gateway", "namespace", "cluster", "monitoring", "benchmark")
+}
+
+
+def judge(recording: Recording, root: Path) -> Report:
+    """The verdict on `recording` with the stack's own settings. Raises RequestError if those have errors."""
+    try:
+        settings = read_settings(settings_file(root, recording.stack), all_rules(), today())
+    except SettingsError as error:
+        raise RequestError(str(error)) from error
+    report = check_stack(stack_of(recording), settings)
+    path = stack_path(root, recording.stack)
+    if not path.exists():
+        return report
+    file = read_stack(path, shown_path=str(path.relative_to(root)))
+    return dataclasses.replace(report, places=_places(recording, file, (*report.violations, *report.advice)))
+
+
+def settings_file(root: Path, stack: str) -> Path:
+    """The settings of `stack` next to the project's policy pack: in the package in a checkout of inferplan, else in `policies`."""
+    folders = [root / folder for folder in SETTINGS_FOLDERS]
+    return next((each for each in folders if each.is_dir()), folders[-1]) / f"{stack}.json"
+
+
+def exemption_drafts(report: Report) -> list[str]:
+    """Draft `exemptions` for the blocked fields, at most MOST_DRAFTS, each a line of JSON. They are valid once `expires` has a date."""
+    names = {state: name for name, state in STATES.items()}
+    blocked = dict.fromkeys(
+        (each.rule.id, each.resource, each.path, names[each.state]) for each in report.violations if each.state in names
+    )
+    blank = {"reason": "why this one may", "owner": "who answers for it", "expires": "YYYY-MM-DD"}
+    keys = ("rule", "resource", "path", "state")
+    return [json.dumps({**dict(zip(keys, each, strict=True)), **blank}) for each in list(blocked)[:MOST_DRAFTS]]
+
+
+def stack_of(recording: Recording) -> Stack:
+    """The resources of `recording`. It contains secrets in plain text, as for every analyzer; rules never show values."""
+    return Stack(
+        recording.stack,
+        (
+            Resource(
+                inputs=_plain(each.inputs),
+                **{name: getattr(each, name) for name in ("type", "urn", "name", "parent", "provider")},
+                **{name: getattr(each, name) for name in ("dependencies", "property_dependencies")},
+                **{name: getattr(each.options, name) for name in ("protect", "retain_on_delete", "ignore_changes")},
+            )
+            for each in recording
+            if not each.read
+        ),
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return _plain(value.value)
+    if value is UNKNOWN:
+        return UNREADABLE
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _places(recording: Recording, file: StackFile, outcomes: Iterable[Outcome]) -> dict[tuple[str, str], str]:
+    """By rule and URN, `file:line: key` of each outcome whose resource was declared by an entry of the stack file."""
+    by_urn = {each.urn: each for each in recording}
+    places: dict[tuple[str, str], str] = {}
+    for outcome in outcomes:
+        path = _key_path(by_urn, by_urn.get(outcome.urn), file)
+        if not path:
+            continue
+        path = (*path, *table("stack_fields")["rules"].get(outcome.rule.id, ()))
+        place = file.locate(path)
+        line = f":{place.line}" if place else ""
+        places[outcome.rule.id, outcome.urn] = f"{file.shown_path}{line}: {'.'.join(path)}"
+    return places
+
+
+def _key_path(by_urn: dict[str, Registration], each: Registration | None, file: StackFile) -> tuple[str, ...]:
+    """The section, and the entry in it, of the nearest component above a resource that the stack file declares."""
+    while each is not None:
+        package, _, rest = each.type.partition(":")
+        section = _SECTIONS.get(rest.partition(":")[0]) if package == "inferplan" else None
+        if section is not None:
+            return (section, each.name) if file.written_keys(section) & {each.name} else (section,)
+        each = by_urn.get(each.parent)
+    return ()

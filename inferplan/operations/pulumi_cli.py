@@ -1,0 +1,135 @@
+"""Runs the Pulumi CLI on a stack. A failure becomes one paragraph, made from the events that the engine logs.
+
+Tracebacks of the program are not shown: other events have the cause.
+"""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+from inferplan.operations.errors import OperationError, remedy_for
+from inferplan.operations.files import read_records
+from inferplan.operations.project import child_environment, project_root
+from inferplan.operations.workspace import Workspace
+from inferplan.rehearsal.cluster import Cluster
+
+
+def up(workspace: Workspace, arguments: list[str], environment: Mapping[str, str], *, yes: bool, output: int | None = None) -> None:
+    """Run `pulumi up` with `arguments` on the stack; its output goes to the descriptor `output`. Raises OperationError that says what failed, why, and what to do next."""
+    confirmed = ["--yes", "--skip-preview"] if workspace.simulated else ["--yes"] if yes else []
+    run(["up", "--stack", workspace.stack, *confirmed, *arguments], environment, output=output)
+
+
+def simulated_environment(cluster: Cluster) -> dict[str, str]:
+    """The environment in which Pulumi works on a simulated cluster, with its state in the cluster's directory."""
+    state = cluster.directory / "pulumi"
+    state.mkdir(exist_ok=True)
+    return {"PULUMI_BACKEND_URL": state.as_uri(), **child_environment(INFERPLAN_KUBECONFIG=str(cluster.kubeconfig))}
+
+
+def answer(arguments: list[str], environment: Mapping[str, str]) -> str:
+    """The standard output of `pulumi` with `arguments`. Raises OperationError with its error output, and if there is no `pulumi`."""
+    try:
+        ended = subprocess.run(
+            ["pulumi", *arguments, "--non-interactive"],  # noqa: S607 - the user's own CLI, wherever PATH has it
+            cwd=project_root(),
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise OperationError("pulumi is not on PATH (https://www.pulumi.com/docs/install). Install it") from None
+    if ended.returncode:
+        raise OperationError(f"pulumi {' '.join(arguments[:2])} failed: {' '.join((ended.stderr or ended.stdout).split())[-600:]}")
+    return ended.stdout
+
+
+def run(arguments: list[str], environment: Mapping[str, str], *, output: int | None = None) -> None:
+    """Run `pulumi` on the user's terminal, its standard output to the descriptor `output` if that is set. Raises OperationError that says what failed, why, and what to do next."""
+
+    verb, stack = arguments[0], arguments[2]
+    with tempfile.TemporaryDirectory(prefix="inferplan-events-") as folder:
+        log = Path(folder) / "events.ndjson"
+        # The CLI offers its event log together with its debugging commands.
+        environment = {**environment, "PULUMI_DEBUG_COMMANDS": "true"}
+        process = subprocess.Popen(["pulumi", *arguments, "--event-log", str(log)], cwd=project_root(), env=environment, stdout=output)  # noqa: S607 - as above
+        code, interrupted = _wait_for(process)
+        if interrupted:
+            raise KeyboardInterrupt
+        if code:
+            command = {"destroy": "down"}.get(verb, verb)
+            raise OperationError(explain(failures_of(read_records(log)), verb=command, stack=stack))
+
+
+def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
+    """The exit code of `process`, and True if Ctrl-C ended it.
+
+    Ctrl-C reaches Pulumi too, which finishes what runs and releases its lock. `subprocess.run` would kill it after a quarter of a
+    second and leave both behind.
+    """
+    interrupted = False
+    while True:
+        try:
+            return process.wait(), interrupted
+        except KeyboardInterrupt:
+            interrupted = True
+
+
+_COLOUR = re.compile(r"<\{%[^%]*%\}>|\x1b\[[0-9;]*m")
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\)|Program failed with an unhandled exception")
+# Messages of the engine about the whole run, which follow from the resource that failed.
+_EMPTY = re.compile(r"^(update|preview|destroy|refresh) (failed|canceled)$|resource monitor|connection error|grpc_status|^$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """One resource that failed (`urn` "" for the run as a whole), with the engine's own text."""
+
+    urn: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        if not self.urn:
+            return ""
+        chain, name = self.urn.split("::", 3)[2:]
+        return f"{re.split(r'[$:/]', chain)[-1]} {name}"
+
+
+def failures_of(events: Iterable[Mapping[str, Any]]) -> list[Failure]:
+    """The failures in `events`, each once, in order; failures of resources hide those of the run."""
+    failures: dict[Failure, None] = {}
+    for event in events:
+        message = event.get("diagnosticEvent") or {}
+        if message.get("severity") != "error":
+            continue
+        text = _COLOUR.sub("", str(message.get("message", ""))).strip()
+        if not _TRACEBACK.search(text) and not _EMPTY.search(text):
+            failures[Failure(urn="" if "pulumi:pulumi:Stack" in str(message.get("urn")) else str(message.get("urn") or ""), text=text)] = (
+                None
+            )
+    return [each for each in failures if each.urn] or list(failures)
+
+
+def explain(failures: list[Failure], *, verb: str, stack: str) -> str:
+    if not failures:
+        return (
+            f"{verb} of {stack} did not finish, and the engine named no resource. Completed steps stay. "
+            f"inferplan recover {stack} shows the state of the stack and what to do."
+        )
+    first = failures[0]
+    subject = f"{first.name} failed" if first.name else "the engine stopped"
+    others = f" ({len(failures) - 1} more below)" if len(failures) > 1 else ""
+    row = remedy_for("update", first.text)
+    because = f", because {row['cause']}" if row else ""
+    otherwise = "correct what the engine's text below names, then run: inferplan {verb} {stack}"
+    remedy = row.get("remedy", otherwise).format(verb=verb, stack=stack)
+    quoted = "".join(f"\n\n  {each.name or 'engine'}:\n{indent(each.text, '    ')}" for each in failures)
+    return f"{verb} of {stack}: {subject}{others}{because}. What succeeded stays. Next: {remedy}.{quoted}"

@@ -1,0 +1,178 @@
+"""Diagnosis and repair of a stack whose last update under the Pulumi CLI was interrupted.
+
+A diagnosis reads the state, its locks and the cluster. A repair cancels the lock of a dead process and writes the repaired state.
+No object of the cluster changes before the update that follows.
+
+Locks of the file backend are those of Pulumi 3.260 (pkg/backend/diy/lock.go, read 2026-11):
+`.pulumi/locks/organization/<project>/<stack>/<uuid>.json` with pid, username, hostname and timestamp. Other locks cannot be read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from inferplan.operations.errors import OperationError, RequestError, UnsettledError
+from inferplan.operations.live import LiveCluster
+from inferplan.operations.pulumi_cli import answer
+from inferplan.operations.recovery.declared import declared_objects
+from inferplan.operations.recovery.deployment import Repair, repair
+from inferplan.operations.update import UpdateTarget
+from inferplan.operations.workspace import Workspace
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.stackfile.reader import PROJECT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    stack: str
+    locks: tuple[Lock, ...]
+    exported: Mapping[str, Any]
+    repair: Repair
+
+    @property
+    def findings(self) -> list[str]:
+        locks = [
+            f"the stack is locked by {each}, which no longer runs; the lock is cancelled" for each in self.locks if each.alive is False
+        ]
+        return [*locks, *self.repair.pending, *self.repair.adopted]
+
+    def check(self, *, cancel_lock: bool) -> None:
+        """Raise OperationError if recovery would do harm: an update runs, or the stack declares foreign objects."""
+        for lock in self.locks:
+            if lock.alive:
+                raise OperationError(
+                    f"{self.stack} is being updated by {lock}. Wait for it to end, or stop it with: kill -INT {lock.pid}. "
+                    f"Then run: inferplan recover {self.stack}"
+                )
+            if lock.alive is None and not cancel_lock:
+                raise OperationError(
+                    f"{self.stack} is locked by {lock}, and this machine cannot tell whether that process still runs. "
+                    f"Make sure that it does not, then run: inferplan recover {self.stack} --cancel-lock"
+                )
+        if self.repair.foreign:
+            raise OperationError(
+                f"{self.stack} declares objects that exist and were not created by inferplan (no label app.kubernetes.io/managed-by: "
+                f"inferplan): {', '.join(self.repair.foreign)}. Rename what the stack declares, or delete these objects if they are not needed"
+            )
+
+
+def diagnose_target(workspace: Workspace, target: UpdateTarget) -> Diagnosis:
+    if target.live is None:
+        raise RequestError(
+            f"{workspace.stack}: no cluster is known. Name a context of your kubeconfig: inferplan recover {workspace.typed} "
+            "--context NAME (for EKS, create one with: aws eks update-kubeconfig --name CLUSTER), and install kubectl on PATH"
+        )
+    return diagnose(workspace, workspace.record(), target.environment, target.live)
+
+
+def diagnose(workspace: Workspace, recording: Recording, environment: Mapping[str, str], live: LiveCluster) -> Diagnosis:
+    """Read locks, state and cluster; `recording` is what the stack declares. Raises OperationError if the state cannot be read."""
+    backend = environment.get("PULUMI_BACKEND_URL") or json.loads(answer(["whoami", "--json"], environment)).get("url", "")
+    exported = json.loads(answer(["stack", "export", "--stack", workspace.stack], environment))
+    declared = declared_objects(recording, workspace.settings.namespace)
+    return Diagnosis(
+        stack=workspace.stack,
+        locks=tuple(locks_of(backend, PROJECT, workspace.stack)),
+        exported=exported,
+        repair=repair(exported.get("deployment") or {}, declared, live.find),
+    )
+
+
+def repair_stack(diagnosis: Diagnosis, environment: Mapping[str, str]) -> None:
+    """Cancel the locks and write the repaired state. If that fails, the error names a copy of the state before it."""
+    if diagnosis.locks:
+        answer(["cancel", "--yes", diagnosis.stack], environment)
+    if not diagnosis.repair.changed:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="inferplan-recover-"))
+    before, after = folder / "state-before.json", folder / "state-repaired.json"
+    before.write_text(json.dumps(diagnosis.exported), encoding="utf-8")
+    after.write_text(json.dumps({**diagnosis.exported, "deployment": diagnosis.repair.deployment}), encoding="utf-8")
+    try:
+        answer(["stack", "import", "--stack", diagnosis.stack, "--file", str(after)], environment)
+    except OperationError as error:
+        raise OperationError(f"{error} The state is unchanged; a copy is in {before}") from None
+    for path in (before, after):
+        path.unlink()
+    folder.rmdir()
+
+
+def check_settled(workspace: Workspace, target: UpdateTarget) -> None:
+    try:
+        answer(["preview", "--stack", workspace.stack, "--refresh", "--expect-no-changes"], target.environment)
+    except OperationError as error:
+        raise UnsettledError(
+            f"{workspace.stack} was updated, and a preview still finds changes: {error} "
+            f"Something on the cluster changes what the stack declares; to see it, run: pulumi preview --diff --stack {workspace.stack}"
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """One lock of a stack. `alive` is None if the holder ran on another machine."""
+
+    holder: str
+    since: str
+    alive: bool | None
+    pid: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.holder} since {self.since}"
+
+
+def locks_of(backend_url: str, project: str, stack: str) -> list[Lock]:
+    parts = urlsplit(backend_url)
+    if parts.scheme != "file":
+        return []
+    folder = Path(unquote(parts.netloc + parts.path)).expanduser() / ".pulumi" / "locks" / "organization" / project / stack
+    return [lock for path in sorted(folder.glob("*.json")) if (lock := _read(path)) is not None]
+
+
+def _read(path: Path) -> Lock | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        pid, host, since = int(content["pid"]), str(content["hostname"]), str(content["timestamp"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        # The process was killed while it wrote its lock, so the lock is not held.
+        return Lock(holder=f"an unreadable lock file {path.name}", since="an unknown time", alive=False)
+    holder = f"process {pid} of {content.get('username', 'an unknown user')} on {host}"
+    return Lock(holder=holder, since=since, alive=_runs(pid, since) if host == socket.gethostname() else None, pid=pid)
+
+
+def _runs(pid: int, since: str) -> bool:
+    """True if process `pid` runs and took the lock at `since`; a later process may have the same number."""
+    if not Path("/proc/self/stat").exists():
+        return _signalled(pid)
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    boot = next(int(line.split()[1]) for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+    # Field 22 of proc(5), in clock ticks since the boot, whose time has a resolution of one second.
+    started = boot + int(rest[18]) / os.sysconf("SC_CLK_TCK")
+    try:
+        return state != "Z" and started <= datetime.fromisoformat(since).timestamp() + 2
+    except ValueError:
+        return state != "Z"
+
+
+def _signalled(pid: int) -> bool:
+    """True if process `pid` runs; for systems without /proc."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,65 @@
+"""The nodes that a stack's pools have when its models run, and the fake nodes of a rehearsal.
+
+A pool to which something adds nodes has as many as an autoscaler would start for the models, up to its maximum. Every other pool has
+the nodes of its first day.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from inferplan.components.naming import bounded, content_key
+from inferplan.components.platforms.node_counts import node_counts
+from inferplan.components.storage.volume_spec import ClaimStoreSpec
+from inferplan.stackfile.stack import StackSettings
+
+# The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
+CPU_NODES = 2
+
+
+def nodes_wanted(settings: StackSettings) -> dict[str, int]:
+    return node_counts(settings.cluster, settings)
+
+
+def needs_cpu_nodes(settings: StackSettings) -> bool:
+    """True if pods without an accelerator run on nodes that are in no pool of the stack."""
+    return all(pool.accelerator is not None for pool in settings.node_pools.values())
+
+
+def simulated_objects(settings: StackSettings, *, bought: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The nodes (Karpenter adds those of the pools `bought`), runtime classes and claims that a rehearsal adds to the stack."""
+    from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, runtime_classes_of
+
+    pools, where = settings.node_pools, settings.cluster.location
+    nodes: list[dict[str, Any]] = []
+    wanted = nodes_wanted(settings)
+    for name, pool in pools.items():
+        if not pool.is_fake and name not in bought:
+            nodes += fake_nodes(name, pool, count=wanted[name], location=pool.location(where))
+    if needs_cpu_nodes(settings):
+        nodes += cpu_nodes(CPU_NODES)
+    # The stack itself declares the runtime classes of nodes that it creates.
+    existing = {name: pool for name, pool in pools.items() if not pool.creates_nodes}
+    return [*nodes, *fake_runtime_classes(runtime_classes_of(existing)), *_claims(settings)]
+
+
+def _claims(settings: StackSettings) -> list[dict[str, Any]]:
+    """The claims that exist already where the stack really runs, each with a volume that holds nothing."""
+    manifests: list[dict[str, Any]] = []
+    for store in settings.storage.values():
+        if isinstance(store, ClaimStoreSpec):
+            size, modes = {"storage": store.capacity or "1Pi"}, ["ReadWriteMany"]
+            volume = bounded(f"pretend-{settings.namespace}", content_key(settings.namespace, store.claim_name))
+            inside = {"name": store.claim_name, "namespace": settings.namespace}
+            spec = {
+                "accessModes": modes,
+                "storageClassName": "",
+                "capacity": size,
+                "hostPath": {"path": f"/pretend/{volume}"},
+                "claimRef": inside,
+            }
+            claim = {"accessModes": modes, "storageClassName": "", "volumeName": volume, "resources": {"requests": size}}
+            manifests += [
+                {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume}, "spec": spec},
+                {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": inside, "spec": claim},
+            ]
+    return manifests

@@ -1,0 +1,112 @@
+"""One stack that an operation works on: its validated file, its opened secrets, its program."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Collection
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferplan.components.platforms.spec import ExistingCluster
+from inferplan.operations.project import program_folder, project_root, short_path, stack_file, stack_files, stack_name
+from inferplan.operations.simulated_nodes import simulated_objects
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.progress import Progress
+from inferplan.rehearsal.secrets import SecretsError, open_secrets
+from inferplan.stackfile.encrypted import position_of
+from inferplan.stackfile.imported_keys import with_secrets
+from inferplan.stackfile.reader import PROJECT, StackFile, read_stack
+from inferplan.stackfile.settings import validate
+from inferplan.stackfile.stack import StackSettings
+
+if TYPE_CHECKING:
+    from inferplan.rehearsal.cluster import Cluster
+    from inferplan.rehearsal.engine.apply.run import Outcome
+    from inferplan.rehearsal.engine.wait.object_events import Listener
+    from inferplan.rehearsal.secrets import OpenedSecrets
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A stack that passed every check. `root` is the project's folder."""
+
+    root: Path
+    stack: str
+    file: StackFile
+    settings: StackSettings
+
+    @property
+    def typed(self) -> str:
+        """The argument that names this stack on a command line: its name, or the path of a file outside the project's stacks."""
+        return self.stack if stack_files(self.root).get(self.stack) == self.file.path else self.file.shown_path
+
+    @property
+    def rehearsal_arguments(self) -> str:
+        """The stack and options for `up` and `down` on its simulated cluster, whatever engine `auto` means."""
+        return self.typed if self.simulated else f"{self.typed} --engine rehearsal"
+
+    @property
+    def simulated(self) -> bool:
+        return self.settings.cluster.is_simulated
+
+    @property
+    def context(self) -> str | None:
+        cluster = self.settings.cluster
+        return cluster.context if isinstance(cluster, ExistingCluster) else None
+
+    @cached_property
+    def secrets(self) -> OpenedSecrets:
+        """The stack's secrets in plain text, or placeholders. Raises SecretsError if the passphrase is wrong."""
+        try:
+            return open_secrets(self.file.secrets, salt=self.file.encryption_salt, provider=self.file.secrets_provider)
+        except SecretsError as error:
+            text = self.file.encryption_salt if error.of_salt else self.file.secrets.get(error.key or "")
+            position = position_of(self.file.root, text) if text else None
+            place = self.file.shown_path if position is None else f"{self.file.shown_path}:{position.line}:{position.column}"
+            raise SecretsError(f"{place}: {error.message}", error.remedy) from None
+
+    def engine_input(self) -> dict[str, Any]:
+        config, secret_keys = with_secrets(self.file.config, self.secrets.values, placeholders=self.secrets.placeholders)
+        return {"project": PROJECT, "stack": self.stack, "config": config, "secret_keys": secret_keys, "root": self.root}
+
+    def record(self) -> Recording:
+        """Run the program without a cluster and return what it registers. Raises ProgramFailed with the program's message."""
+        from inferplan.rehearsal.engine.program.record import record
+
+        return record(self.program, **self.engine_input())
+
+    def apply(self, cluster: Cluster, *, listener: Listener, step: Progress, karpenter: bool = False) -> Outcome:
+        """Apply the stack to its simulated cluster and wait until it is ready; with `karpenter`, it adds the nodes of EKS Auto Mode."""
+        from inferplan.operations.buying import bought_pools, buying
+        from inferplan.rehearsal.cluster.definitions import installer
+        from inferplan.rehearsal.engine.apply.run import apply
+
+        pools = bought_pools(self.settings) if karpenter else {}
+        with buying(self.settings, cluster, step) if pools else nullcontext():
+            program = partial(self.rehearsed, bought=pools.keys())
+            return apply(program, cluster, **self.engine_input(), listener=listener, ensure_crds=installer(cluster, step))
+
+    def program(self) -> None:
+        """Run the unchanged program, the folder that Pulumi.yaml names as `main`."""
+        runpy.run_path(str(program_folder(self.root)), run_name="__main__")
+
+    def rehearsed(self, *, bought: Collection[str] = ()) -> None:
+        """Run the program, with fake nodes where the stack's own nodes are on another cluster; those of the pools `bought` come later."""
+        import pulumi
+
+        for manifest in simulated_objects(self.settings, bought=bought):
+            kind, name = manifest["kind"], manifest["metadata"]["name"]
+            version = manifest["apiVersion"] if "/" in manifest["apiVersion"] else f"core/{manifest['apiVersion']}"
+            pulumi.CustomResource(f"kubernetes:{version}:{kind}", f"pretend-{name}", manifest)
+        runpy.run_path(str(program_folder(self.root)), init_globals={"REHEARSAL": True}, run_name="__main__")
+
+
+def open_workspace(stack: str) -> Workspace:
+    """The workspace of `stack`, a name or a file. Raises RequestError for an unknown stack, InvalidStack for a file with errors."""
+    root = project_root()
+    path = stack_file(root, stack).absolute()
+    file = read_stack(path, shown_path=short_path(path))
+    return Workspace(root=root, stack=stack_name(path), file=file, settings=validate(file))

@@ -1,0 +1,145 @@
+"""Runs rules on resources and stacks. What a rule cannot check is reported, never passed.
+
+An unknown field makes the outcome `not evaluated`, a field of the wrong type is a violation, and an exception is a defect of that rule
+alone. No message contains a value of a resource, only paths and fixed text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from inferplan.policies.engine.fields import FieldError, MalformedFieldError
+from inferplan.policies.engine.registry import rules_for, stack_rules
+from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.rule import Edit, Level, Rule, State
+from inferplan.policies.engine.settings import Exemption, Settings
+
+_NAMED_BY_CONTENT = frozenset({"ConfigMap", "Job", "PersistentVolume", "PersistentVolumeClaim"})
+_CONTENT_KEY = re.compile(r"-[0-9a-f]{10}(-r[0-9]+)?$")
+
+
+class Outcome(NamedTuple):
+    """The outcome of one rule for one resource, or for the stack if `urn` is ""."""
+
+    rule: Rule
+    state: State
+    urn: str
+    path: str
+    problem: str
+
+    @property
+    def resource(self) -> str:
+        """The resource as `Kind/name`, or `stack`."""
+        return label(self.urn)
+
+    def exemption(self, settings: Settings) -> Exemption | None:
+        """The exemption in force that covers this outcome."""
+        return settings.exemption(self.rule.id, self.resource, self.path, self.state)
+
+    @property
+    def remedy(self) -> str:
+        match self.state:
+            case State.NOT_EVALUATED:
+                return "use a value that is known during planning, or add an exemption with state unknown to policies/stacks/<stack>.json"
+            case State.DEFECT:
+                return f"fix the rule, or set levels.{self.rule.id} to advisory in policies/stacks/<stack>.json until it is fixed"
+            case _:
+                return self.rule.remedy
+
+    @property
+    def message(self) -> str:
+        """One line: the rule, the field, what is wrong, and what to do."""
+        path = f" {self.path}" if self.path else ""
+        return f"[{self.rule.id}] {self.resource}{path}: {self.problem}; {self.remedy}"
+
+
+def label(urn: str) -> str:
+    """A URN as `Kind/name`, "" as `stack`. A hash of the content at the end of a name is removed, so that an exemption survives a change."""
+    if not urn:
+        return "stack"
+    type_, _, name = urn.rpartition("::")
+    kind = type_.rpartition(":")[2]
+    return f"{kind}/{_CONTENT_KEY.sub('', name) if kind in _NAMED_BY_CONTENT else name}"
+
+
+def evaluate_resource(resource: Resource, settings: Settings, levels: Collection[Level]) -> list[Outcome]:
+    """The outcomes of the rules of `levels` for `resource`, in the order of their ids."""
+    rules = [rule for rule in rules_for(resource) if settings.level(rule) in levels]
+    return [each for rule in rules for each in _unique(_outcomes(rule, resource.urn, partial(_parts, rule, resource), settings))]
+
+
+def evaluate_stack(stack: Stack, settings: Settings, levels: Collection[Level]) -> list[Outcome]:
+    """The outcomes of the stack rules of `levels`, in the order of their ids, each followed by the fields that the rule could not read."""
+    outcomes: list[Outcome] = []
+    for rule in stack_rules():
+        if settings.level(rule) in levels:
+            view = stack.for_rule()
+            of_rule = list(_outcomes(rule, "", lambda view=view: (view,), settings))
+            outcomes += _unique((*of_rule, *(_failure(rule, "", error) for error in view.unreadable.values())))
+    return outcomes
+
+
+def _parts(rule: Rule, resource: Resource) -> Iterable[Any]:
+    if rule.subject is None or rule.id in rule.subject.inapplicable(resource):
+        return ()
+    return resource.parts(rule.subject)
+
+
+def _unique(outcomes: Iterable[Outcome]) -> Collection[Outcome]:
+    return {outcome[1:]: outcome for outcome in outcomes}.values()
+
+
+def _outcomes(rule: Rule, urn: str, read_parts: Callable[[], Iterable[Any]], settings: Settings) -> Iterator[Outcome]:
+    """The outcomes of a rule for each part. A part that cannot be evaluated does not affect the others."""
+    try:
+        parts = read_parts()
+    except Exception as error:  # noqa: BLE001 - a defect of one rule names that rule, and the other rules still run
+        yield _failure(rule, urn, error)
+        return
+    for part in parts:
+        try:
+            for each in rule.check(part, settings.parameters_of(rule)):
+                yield Outcome(rule, State.VIOLATION, each.urn, each.path, each.problem)
+        except Exception as error:  # noqa: BLE001 - as above
+            yield _failure(rule, urn, error)
+
+
+def _failure(rule: Rule, urn: str, error: Exception) -> Outcome:
+    """The outcome of an error. A field that cannot be read is reported for its own resource."""
+    if not isinstance(error, FieldError):
+        # The error's text may contain a value of the resource, so only its type is reported.
+        return Outcome(rule, State.DEFECT, urn, "", f"the rule itself failed with {type(error).__name__}")
+    if isinstance(error, MalformedFieldError):
+        return Outcome(rule, State.VIOLATION, error.urn or urn, error.path, f"is not {error.expected}, so the rule blocks it")
+    return Outcome(rule, State.NOT_EVALUATED, error.urn or urn, error.path, f"{error.why}, so the rule cannot be evaluated")
+
+
+def remedied(resource: Resource, settings: Settings, properties: Any) -> Any:
+    """Make safe changes in `properties`, the inputs of `resource`; None if there are none. Secrets and unknowns stay as they are."""
+    edits = [
+        edit for rule in rules_for(resource) if settings.level(rule) is not Level.DISABLED for edit in _edits(rule, resource, settings)
+    ]
+    for edit in edits:
+        *above, last = edit.keys
+        parent = properties
+        for key in above:
+            if isinstance(key, str) and (key not in parent or parent[key] is None):
+                parent[key] = {}
+            parent = parent[key]
+        parent[last] = edit.value
+    return properties if edits else None
+
+
+def _edits(rule: Rule, resource: Resource, settings: Settings) -> Iterator[Edit]:
+    """The changes that fix violations of a rule, none after a field that it cannot read."""
+    if rule.remediate is None or rule.subject is None:
+        return
+    with suppress(FieldError):
+        for part in resource.parts(rule.subject):
+            violations = rule.check(part, settings.parameters_of(rule))
+            if any(settings.exemption(rule.id, label(resource.urn), each.path, State.VIOLATION) is None for each in violations):
+                yield from rule.remediate(part)

@@ -1,0 +1,224 @@
+"""Resource inputs as rules read them. Reading an unknown value, or one of the wrong type, raises an error with the path.
+
+A path contains keys and positions, never a value, so a message with a path cannot show a secret.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
+
+from inferplan.kube.quantity import amount
+
+_Item = TypeVar("_Item")
+_PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*\Z")
+
+
+class Unknown:
+    """A value that is known only after an update. There is one instance, `UNKNOWN`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = Unknown()
+
+
+class FieldError(Exception):
+    """A rule cannot read the field at `path` of the resource `urn`, "" for a field without a resource. `why` completes the message."""
+
+    why = "cannot be read"
+
+    def __init__(self, field: Field) -> None:
+        super().__init__(field.path)
+        self.path = field.path
+        self.urn = field.urn
+
+
+class UnknownFieldError(FieldError):
+    why = "is known only after an update"
+
+
+class UnseenFieldError(FieldError):
+    """The field refers to an object that is not in the stack; `why` says so without the field's value."""
+
+    def __init__(self, field: Field, why: str) -> None:
+        super().__init__(field)
+        self.why = why
+
+
+class MalformedFieldError(FieldError):
+    """The field does not have the type of its API; `expected` names that type."""
+
+    def __init__(self, field: Field, expected: str) -> None:
+        super().__init__(field)
+        self.expected = expected
+
+
+class Field:
+    """A field in a resource's inputs; `urn` is the resource's, "" without one. An absent field reads as None.
+
+    Each way to read a value raises UnknownFieldError for an unknown one and MalformedFieldError for one of another type.
+    """
+
+    __slots__ = ("_key", "_parent", "_raw", "urn")
+
+    def __init__(self, raw: Any, parent: Field | None = None, key: str | int = "", *, urn: str = "") -> None:
+        self._raw = raw
+        self._parent = parent
+        self._key = key
+        self.urn: str = urn if parent is None else parent.urn
+
+    def at(self, *keys: str) -> Field:
+        """The field below, key by key. Raises MalformedFieldError if a field on the path is not a map."""
+        field = self
+        for key in keys:
+            raw = field._raw
+            if isinstance(raw, dict):
+                raw = raw.get(key)
+            elif raw is not None and raw is not UNKNOWN:
+                raise MalformedFieldError(field, "a map")
+            field = Field(raw, field, key)
+        return field
+
+    def select(self, *keys: str) -> Iterator[Field]:
+        """The fields below, key by key, where `*` is each item of a list."""
+        if "*" not in keys:
+            yield self.at(*keys)
+            return
+        star = keys.index("*")
+        for item in self.at(*keys[:star]).each():
+            yield from item.select(*keys[star + 1 :])
+
+    @property
+    def path(self) -> str:
+        """The path, for example `spec.containers[0].image`."""
+        above = self._parent.path if self._parent is not None else ""
+        if isinstance(self._key, int):
+            return f"{above}[{self._key}]"
+        if not _PLAIN_KEY.match(self._key):
+            return f"{above}[{self._key!r}]" if self._key else above
+        return f"{above}.{self._key}" if above else self._key
+
+    @property
+    def keys(self) -> tuple[str | int, ...]:
+        return (*self._parent.keys, self._key) if self._parent is not None else ()
+
+    @property
+    def above(self) -> Field:
+        """The parent field; the parent of the top is the top."""
+        return self._parent or self
+
+    @property
+    def absent(self) -> bool:
+        return self.value is None
+
+    @property
+    def unknown(self) -> bool:
+        return self._raw is UNKNOWN
+
+    @property
+    def value(self) -> Any:
+        """The value, None if there is none. Parts of a map or list can still be unknown."""
+        if self._raw is UNKNOWN:
+            raise UnknownFieldError(self)
+        return self._raw
+
+    def _typed(self, expected: str, *types: type) -> Any:
+        value = self.value
+        if value is not None and (not isinstance(value, types) or (isinstance(value, bool) and bool not in types)):
+            raise MalformedFieldError(self, expected)
+        return value
+
+    def each(self) -> Iterator[Field]:
+        for position, item in enumerate(self._typed("a list", list) or ()):
+            yield Field(item, self, position)
+
+    def items(self) -> Iterator[Field]:
+        """The items of a list, or the field itself if it is a string or a map."""
+        yield from (self,) if isinstance(self.value, str | dict) else self.each()
+
+    @property
+    def has_items(self) -> bool:
+        return any(True for _ in self.each())
+
+    def entries(self) -> Iterator[tuple[str, Field]]:
+        """Keys and fields of a map, none where it is absent."""
+        for key, item in (self._typed("a map", dict) or {}).items():
+            yield key, Field(item, self, key)
+
+    def texts_below(self) -> Iterator[Field]:
+        value = self.value
+        if isinstance(value, str):
+            yield self
+        elif isinstance(value, dict | list):
+            for each in self.each() if isinstance(value, list) else (field for _key, field in self.entries()):
+                yield from each.texts_below()
+
+    def flag(self) -> bool | None:
+        return self._typed("true or false", bool)
+
+    def text(self) -> str:
+        """A string, "" where absent; a number as its digits."""
+        value = self._typed("a string", str, int, float)
+        if value is None or isinstance(value, str):
+            return value or ""
+        number = float(value)
+        return f"{number:.0f}" if number.is_integer() else str(number)
+
+    def number(self) -> float | None:
+        value = self._typed("a number", int, float)
+        if value is None:
+            return None
+        if not math.isfinite(value):
+            raise MalformedFieldError(self, "a number")
+        return float(value)
+
+    def number_or(self, default: float) -> float:
+        number = self.number()
+        return default if number is None else number
+
+    def quantity(self) -> float | None:
+        """A Kubernetes quantity as a number, None where absent."""
+        if self.absent:
+            return None
+        number = amount(self.text())
+        if number is None:
+            raise MalformedFieldError(self, "a Kubernetes quantity")
+        return float(number)
+
+    def texts(self) -> list[str]:
+        """The strings of a list or a single string."""
+        return [each.text() for each in self.items()]
+
+
+def matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> Iterator[_Item]:
+    """The items that pass `test`. An error of a test is raised after all other items were tested. Raises FieldError."""
+    first_error: FieldError | None = None
+    for item in items:
+        try:
+            passes = test(item)
+        except FieldError as error:
+            first_error = first_error or error
+            continue
+        if passes:
+            yield item
+    if first_error is not None:
+        raise first_error
+
+
+def any_matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> bool:
+    """True if an item passes `test`. Raises FieldError if no readable item does."""
+    return any(True for _ in matching(items, test))
+
+
+def maps_in(value: Any) -> Iterator[dict[str, Any]]:
+    """All maps in plain data, each before those that it contains."""
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from maps_in(each)

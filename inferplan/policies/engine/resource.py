@@ -1,0 +1,149 @@
+"""Resources and stacks as rules read them: types, names, inputs with marks for unknowns, and dependencies."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from inferplan.policies.engine.fields import Field, FieldError, matching
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """One resource. `inputs` is plain data with secrets in plain text and `UNKNOWN` for values that are known only after an update."""
+
+    type: str
+    urn: str
+    name: str
+    inputs: Mapping[str, Any]
+    parent: str = ""
+    dependencies: tuple[str, ...] = ()
+    property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    provider: str = ""
+    protect: bool = False
+    retain_on_delete: bool = False
+    ignore_changes: tuple[str, ...] = ()
+    _parts: dict[str, tuple[Any, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Resource({self.urn})"
+
+    @cached_property
+    def root(self) -> Field:
+        return Field(self.inputs, urn=self.urn)
+
+    @cached_property
+    def kind(self) -> str:
+        """The type without its version: `kubernetes:apps:Deployment` for `kubernetes:apps/v1:Deployment`, `aws:s3:Bucket`."""
+        package, _, rest = self.type.partition(":")
+        module, _, name = rest.rpartition(":")
+        return f"{package}:{module.partition('/')[0]}:{name}"
+
+    @property
+    def short_kind(self) -> str:
+        """The last part of the type: `Deployment`."""
+        return self.type.rpartition(":")[2]
+
+    @property
+    def components(self) -> list[str]:
+        """The types of the components that it is a part of, the outermost first. They are in the URN, which a name cannot imitate."""
+        return self.urn.split("::")[2].split("$")[:-1] if self.urn.count("::") > 2 else []
+
+    @property
+    def namespace(self) -> str:
+        return self.at("metadata", "namespace").text()
+
+    @property
+    def object_name(self) -> str:
+        return self.at("metadata", "name").text()
+
+    def at(self, *keys: str) -> Field:
+        return self.root.at(*keys)
+
+    def select(self, *keys: str) -> Iterator[Field]:
+        return self.root.select(*keys)
+
+    def parts(self, subject: Subject) -> tuple[Any, ...]:
+        """The parts of this resource that rules of `subject` check, computed once. Raises FieldError."""
+        if subject.name not in self._parts:
+            self._parts[subject.name] = tuple(subject.parts(self))
+        return self._parts[subject.name]
+
+
+class Subject(NamedTuple):
+    """The resources that a rule checks, and the parts of them. `kinds` are type tokens without the API version.
+
+    Rules of one subject share the parts of a resource. `inapplicable` returns the rules that a resource cannot obey, for example a device
+    plugin. `also` finds such parts in resources of other kinds.
+    """
+
+    name: str
+    kinds: frozenset[str]
+    parts: Callable[[Resource], Iterable[Any]]
+    inapplicable: Callable[[Resource], frozenset[str]] = lambda _: frozenset()
+    also: Callable[[Resource], bool] = lambda _: False
+
+
+def objects(*kinds: str) -> Subject:
+    """Whole resources of `kinds`, written as `kubernetes:core:Service` or `aws:s3:Bucket`."""
+    return Subject("object", frozenset(kinds), lambda resource: (resource,))
+
+
+class Unreadable(dict[tuple[str, str], FieldError]):
+    """The fields that a stack rule could not read. As a context manager, it records a FieldError of the block and suppresses it."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> bool:
+        if isinstance(error, FieldError):
+            self.setdefault((error.urn, error.path), error)
+        return isinstance(error, FieldError)
+
+
+class Stack:
+    """All resources of one stack. In a block `with stack.unreadable:` a field that cannot be read is recorded, and the rule continues after it."""
+
+    def __init__(self, name: str, resources: Iterable[Resource]) -> None:
+        self.name = name
+        self.resources = tuple(resources)
+        self.unreadable = Unreadable()
+        self._by_kind: dict[str, list[Resource]] = {}
+        for each in self.resources:
+            self._by_kind.setdefault(each.kind, []).append(each)
+        self._by_urn = {each.urn: each for each in self.resources}
+
+    def for_rule(self) -> Stack:
+        """The same stack without recorded fields."""
+        view = copy.copy(self)
+        view.unreadable = Unreadable()
+        return view
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self.resources)
+
+    def of(self, *kinds: str) -> Iterator[Resource]:
+        """Resources of any of `kinds`, written as `kubernetes:apps:Deployment`."""
+        for kind in kinds:
+            yield from self._by_kind.get(kind, ())
+
+    def named(self, name: str, namespaced: Resource, *kinds: str) -> Iterator[Resource]:
+        """Objects of any of `kinds` with that name, in the namespace of the object `namespaced`. Raises FieldError."""
+        return matching(self.of(*kinds), lambda each: each.object_name == name and each.namespace == namespaced.namespace)
+
+    def dependencies_of(self, resource: Resource) -> set[str]:
+        """The URNs of all resources that `resource` depends on, directly or not."""
+        seen: set[str] = set()
+        waiting = list(resource.dependencies)
+        while waiting:
+            urn = waiting.pop()
+            if urn not in seen:
+                seen.add(urn)
+                waiting += self._by_urn[urn].dependencies if urn in self._by_urn else ()
+        return seen
+
+    def by_urn(self, urn: str) -> Resource | None:
+        return self._by_urn.get(urn)

@@ -1,0 +1,110 @@
+"""Settings of a stack for the pack: levels, parameters and exemptions. Wrong settings are rejected as a whole, with every error."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from inferplan.policies.engine.rule import Level, Parameters, Rule, State
+
+STATES: Mapping[str, State] = {"violation": State.VIOLATION, "unknown": State.NOT_EVALUATED}
+"""The states that an exemption can cover, by name. It cannot cover a rule that failed with an error (State.DEFECT)."""
+
+
+@dataclass(frozen=True)
+class Exemption:
+    """One violation that a stack may keep until the day `expires`.
+
+    `resource` is `Kind/name` or `stack`, `path` the field as `inferplan check` prints it ("" for the whole resource), `state` a key of
+    STATES.
+    """
+
+    rule: str
+    resource: str
+    path: str
+    state: str
+    reason: str
+    owner: str
+    expires: str
+
+
+EXEMPTION_KEYS = tuple(each.name for each in dataclasses.fields(Exemption))
+
+
+class SettingsError(Exception):
+    """The settings of a stack are wrong; `errors` has one sentence for each mistake."""
+
+    def __init__(self, where: str, errors: Iterable[str]) -> None:
+        self.errors = list(errors)
+        super().__init__("\n".join(f"{where}: {error}" for error in self.errors))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one stack. `today` (`YYYY-MM-DD`) decides which exemptions have expired."""
+
+    today: str
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    exemptions: tuple[Exemption, ...] = ()
+    _parameters: dict[str, Parameters] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def level(self, rule: Rule) -> Level:
+        return self.levels.get(rule.id, rule.level)
+
+    def parameters_of(self, rule: Rule) -> Parameters:
+        if rule.id not in self._parameters:
+            defaults = {name: each.default for name, each in rule.parameters.items()}
+            self._parameters[rule.id] = Parameters({**defaults, **self.parameters.get(rule.id, {})}, self.today)
+        return self._parameters[rule.id]
+
+    def exemption(self, rule: str, resource: str, path: str, state: State) -> Exemption | None:
+        """The exemption in force for the field `path` of `resource` (as `Kind/name`), None if there is none."""
+        live = (each for each in self.exemptions if each.expires >= self.today)
+        covered = (rule, resource, path, state)
+        return next((each for each in live if (each.rule, each.resource, each.path, STATES[each.state]) == covered), None)
+
+    @property
+    def expired(self) -> tuple[Exemption, ...]:
+        return tuple(each for each in self.exemptions if each.expires < self.today)
+
+
+def today() -> str:
+    return dt.datetime.now(tz=dt.UTC).date().isoformat()
+
+
+def read_settings(path: Path, rules: Mapping[str, Rule], day: str) -> Settings:
+    """The settings in the file `path`, or the defaults if it does not exist. Raises SettingsError."""
+    try:
+        content = json.loads(path.read_bytes(), object_pairs_hook=_unique)
+    except FileNotFoundError:
+        return Settings(today=day)
+    except (OSError, ValueError) as error:
+        raise SettingsError(str(path), [f"cannot be read as JSON: {error}"]) from error
+    return parse_settings(content, rules, day, where=str(path))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON map without repeated keys: JSON takes the last one, a reader sees the first."""
+    keys = [key for key, _ in pairs]
+    if repeated := sorted({key for key in keys if keys.count(key) > 1}):
+        raise ValueError(f"the key {repeated[0]!r} occurs twice in one map")
+    return dict(pairs)
+
+
+def parse_settings(content: Any, rules: Mapping[str, Rule], day: str, *, where: str) -> Settings:
+    """The settings in `content`, which is parsed JSON. Raises SettingsError with every error."""
+    if content == {}:
+        return Settings(today=day)
+    # pydantic takes as long to import as all rules, and most stacks have no settings.
+    from inferplan.policies.engine.settings_file import read_file
+
+    values, errors = read_file(content, rules, day)
+    if errors:
+        raise SettingsError(where, errors)
+    return Settings(today=day, **values)

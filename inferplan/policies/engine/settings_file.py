@@ -1,0 +1,133 @@
+"""The format of a settings file, with a sentence for each mistake in it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, ValidationInfo
+from pydantic_core import ErrorDetails
+
+from inferplan.policies.engine.rule import Level, Rule
+from inferplan.policies.engine.settings import EXEMPTION_KEYS, STATES, Exemption
+
+MAX_DAYS = 365
+"""Maximum days until an exemption expires. To keep it longer, review and renew it."""
+_PATTERN = frozenset("*?")
+_Rules = Mapping[str, Rule]
+_Text = Annotated[str, StringConstraints(pattern=r"\S")]
+
+
+def _rule_name(name: str, info: ValidationInfo) -> str:
+    rules: _Rules = info.context["rules"]  # pyrefly: ignore[unsupported-operation] - parse_settings sets the context
+    if name not in rules:
+        raise ValueError(_unknown(name, rules, "rule"))
+    return name
+
+
+def _exact(text: str) -> str:
+    if _PATTERN & set(text):
+        raise ValueError(f"{text!r} is a pattern. Copy the exact value from inferplan check")
+    return text
+
+
+def _day(text: str, info: ValidationInfo) -> str:
+    try:
+        day = dt.date.fromisoformat(text)
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != text:
+        raise ValueError(f"{text!r} is not a day. Write it as YYYY-MM-DD")
+    last = dt.date.fromisoformat(info.context["today"]) + dt.timedelta(days=MAX_DAYS)  # pyrefly: ignore[unsupported-operation] - as above
+    if day > last:
+        raise ValueError(f"{text} is more than {MAX_DAYS} days ahead. Use {last} or an earlier day, and renew the exemption when it ends")
+    return text
+
+
+_RuleName = Annotated[str, AfterValidator(_rule_name)]
+
+
+class _Exemption(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    rule: _RuleName
+    resource: Annotated[_Text, AfterValidator(_exact)]
+    path: Annotated[str, AfterValidator(_exact)]
+    state: Literal["violation", "unknown"]
+    reason: _Text
+    owner: _Text
+    expires: Annotated[str, AfterValidator(_day)]
+
+
+class _File(BaseModel):
+    """The shape of a settings file, except the parameters, whose types depend on the rule."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    levels: dict[_RuleName, Level] = {}
+    parameters: dict[_RuleName, dict[str, Any]] = {}
+    exemptions: tuple[_Exemption, ...] = ()
+
+
+def read_file(content: Any, rules: _Rules, day: str) -> tuple[dict[str, Any], list[str]]:
+    """The levels, parameters and exemptions in `content`, which is parsed JSON, and one sentence for each error."""
+    errors: list[str] = []
+    file = _File()
+    try:
+        file = _File.model_validate(content, context={"rules": rules, "today": day})
+    except ValidationError as error:
+        errors += _sentences(error.errors())
+    errors += _parameter_errors(content, rules)
+    exemptions = tuple(Exemption(**dict(each)) for each in file.exemptions)
+    return {"levels": file.levels, "parameters": file.parameters, "exemptions": exemptions}, errors
+
+
+def _sentences(errors: Iterable[ErrorDetails]) -> Iterator[str]:
+    """One sentence for each error of pydantic, and one for all missing keys of an exemption."""
+    missing: dict[str, list[str]] = {}
+    for error in errors:
+        *above, name = error["loc"] or ("",)
+        if name == "[key]":
+            *above, name = above
+        parent = _path(above)
+        match error["type"]:
+            case "value_error":
+                yield f"{_path([*above, name])}: {error['ctx']['error']}"
+            case "extra_forbidden" | "unexpected_keyword_argument":
+                yield f"{parent or 'the top level'}: {_unknown(str(name), EXEMPTION_KEYS if above else tuple(_File.model_fields), 'key')}"
+            case "enum" | "literal_error" as kind:
+                what, allowed = ("level", Level) if kind == "enum" else ("state", STATES)
+                yield f"{_path([*above, name])}: {error['input']!r} is not a {what}. Use one of {', '.join(allowed)}"
+            case "missing" | "string_type" | "string_pattern_mismatch":
+                missing.setdefault(parent, []).append(str(name))
+            case kind:
+                yield f"{_path([*above, name]) or 'the top level'} is not {'a list' if kind == 'tuple_type' else 'a map'}"
+    for parent, names in missing.items():
+        yield f"{parent} lacks {', '.join(names)}. An exemption needs {', '.join(EXEMPTION_KEYS)}"
+
+
+def _parameter_errors(content: Any, rules: _Rules) -> Iterator[str]:
+    parameters = content.get("parameters") if isinstance(content, dict) else None
+    for rule, values in parameters.items() if isinstance(parameters, dict) else ():
+        for name, value in values.items() if rule in rules and isinstance(values, dict) else ():
+            parameter = rules[rule].parameters.get(name)
+            if parameter is None:
+                yield f"parameters.{rule}: {_unknown(name, rules[rule].parameters, 'parameter')}"
+            elif problem := parameter.problem(value):
+                yield f"parameters.{rule}.{name} {problem}"
+
+
+def _path(keys: Iterable[str | int]) -> str:
+    """`exemptions[0].rule`."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
+def _unknown(name: str, known: Collection[str], what: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"{name!r} is not a {what}. Did you mean {near[0]}?"
+    few = f"Use one of {', '.join(known)}" if known else "The rule has none"
+    return f"{name!r} is not a {what}. {few if len(known) < 10 else 'To list the rules, run inferplan check --explain all'}"

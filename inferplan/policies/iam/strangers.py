@@ -1,0 +1,81 @@
+"""Conditions that strangers pass. A stranger is a principal of another account, organization and network.
+
+A request of a stranger has known values for each key that identifies its sender or its network. The statement is public if, for
+every such key, one of these values or its absence passes all conditions. Other keys (user agent, referrer, TLS, the calling service)
+are the stranger's choice and limit no one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inferplan.policies.iam.arns import is_wild, parse_arn
+from inferplan.policies.iam.conditions import Condition, Request
+from inferplan.policies.subjects.networks import is_internet, network
+
+_ACCOUNT = "000000000000"
+_ARN = f"arn:aws:iam::{_ACCOUNT}:role/zzzz"
+_ANY_ARN: tuple[Request, ...] = (None, _ARN, f"arn:aws:iam::{_ACCOUNT}:user/zzzz", f"arn:aws:sts::{_ACCOUNT}:assumed-role/zzzz/zzzz")
+_PATH = ["o-zzzzzzzzzz/r-zzzz/ou-zzzz-zzzzzzzz/"]
+# The values of a stranger's request ("AWS global condition context keys", read 2026-11-22).
+_IDENTITY: dict[str, tuple[Request, ...]] = {
+    "aws:principalarn": _ANY_ARN,
+    "aws:principalaccount": (None, _ACCOUNT),
+    "aws:principalorgid": (None, "o-zzzzzzzzzz"),
+    "aws:principalorgpaths": (None, _PATH),
+    "aws:sourcearn": (None, f"arn:aws:sns:eu-west-1:{_ACCOUNT}:zzzz", "arn:aws:s3:::zzzz"),
+    "aws:sourceaccount": (None, _ACCOUNT),
+    "aws:sourceowner": (None, _ACCOUNT),
+    "aws:sourceorgid": (None, "o-zzzzzzzzzz"),
+    "aws:sourceorgpaths": (None, _PATH),
+    "aws:sourcevpc": (None, "vpc-zzzzzzzz"),
+    "aws:sourcevpce": (None, "vpce-zzzzzzzz"),
+    "aws:sourcevpcarn": (None, f"arn:aws:ec2:eu-west-1:{_ACCOUNT}:vpc/vpc-zzzzzzzz"),
+    "aws:vpceaccount": (None, _ACCOUNT),
+    "aws:vpceorgid": (None, "o-zzzzzzzzzz"),
+    "aws:vpceorgpaths": (None, _PATH),
+    "aws:userid": (None, "AROAZZZZZZZZZZZZZZZZZ:zzzz"),
+    "s3:dataaccesspointarn": (None, f"arn:aws:s3:eu-west-1:{_ACCOUNT}:accesspoint/zzzz"),
+    "s3:dataaccesspointaccount": (None, _ACCOUNT),
+    "kms:calleraccount": (None, _ACCOUNT),
+    "elasticfilesystem:accessedviamounttarget": (None, "false"),
+}
+_ADDRESSES = ("aws:sourceip", "aws:vpcsourceip")
+
+
+def can_pass(conditions: Iterable[Condition]) -> bool:
+    by_key: dict[str, list[Condition]] = {}
+    for each in conditions:
+        by_key.setdefault(each.key, []).append(each)
+    return all(_passes(*entry) for entry in by_key.items())
+
+
+def _passes(key: str, conditions: list[Condition]) -> bool:
+    if key in _ADDRESSES:
+        return all(_allows_internet(each) for each in conditions)
+    variants = _IDENTITY.get(key)
+    if variants is None:
+        return True
+    patterns = (value for each in conditions for value in each.values)
+    return any(all(each.holds(value) for each in conditions) for value in (*variants, *filter(None, map(_stranger_arn, patterns))))
+
+
+def _allows_internet(condition: Condition) -> bool:
+    if condition.operator != "ipaddress" or condition.holds(None):
+        return condition.operator in ("notipaddress", "null") or condition.holds(None)
+    try:
+        return is_internet(map(network, condition.values))
+    except ValueError:
+        return True
+
+
+def _stranger_arn(pattern: str) -> str | None:
+    """A stranger's ARN that matches `pattern`, None if the account, or without one the name, is fixed."""
+    arn = parse_arn(pattern)
+    if arn is None:
+        return None
+    identity = arn.account or arn.resource
+    if not is_wild(arn.account) and not (not arn.account and is_wild(identity[:1])):
+        return None
+    parts = [arn.partition, arn.service, arn.region, _ACCOUNT if is_wild(arn.account) else arn.account, arn.resource]
+    return ":".join(["arn", *(each.replace("*", "zzzz").replace("?", "z") for each in parts)])

@@ -1,0 +1,184 @@
+"""EKS clusters and node groups, and settings of AWS networks, keys and registries."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from inferplan.policies.engine.resource import Resource, objects
+from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation, violations
+from inferplan.policies.subjects.networks import block_of, is_internet
+from inferplan.policies.subjects.programs import at_least
+
+Wrong = Callable[[Any], bool]
+_ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
+_READS_SECRETS = re.compile(r"/AmazonEKS(Cluster)?Admin(View)?Policy\Z")
+# With retain: false in the stack file, this component leaves its bucket without protection, which stack-require-protection reports.
+_OUR_BUCKET = "inferplan:storage:ModelBucket"
+# Every cluster needs administrators. This component gives access to those in the stack file (cluster.create.admins).
+_CLUSTER_ADMIN, _OUR_CLUSTER = "/AmazonEKSClusterAdminPolicy", "inferplan:cluster:CreatedCluster"
+_OLD_TLS = re.compile(r"ELBSecurityPolicy-(2015|2016|TLS-1-[01]-|TLS13-1-[01]-)")
+_BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
+
+
+def _is(*values: object) -> Wrong:
+    return lambda value: value in values
+
+
+def _is_not(*values: object) -> Wrong:
+    return lambda value: value not in values
+
+
+def _like(pattern: re.Pattern[str]) -> Wrong:
+    return lambda value: isinstance(value, str) and bool(pattern.search(value))
+
+
+def _holds(text: str) -> Wrong:
+    return lambda value: text in value if isinstance(value, list | str) else False
+
+
+_TRUE = _is(True, "true")
+# Kind, path (`*` is each item of a list), when a value is wrong, and the problem.
+_SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
+    ("aws:ec2:Subnet", "mapPublicIpOnLaunch", _TRUE, "gives instances public IP addresses"),
+    ("aws:ec2:Instance", "associatePublicIpAddress", _TRUE, "gives the instance a public IP address"),
+    ("aws:ec2:LaunchTemplate", "networkInterfaces.*.associatePublicIpAddress", _TRUE, "gives instances public IP addresses"),
+    ("aws:eks:Cluster", "accessConfig.bootstrapClusterCreatorAdminPermissions", _TRUE, "makes the cluster's creator its administrator"),
+    ("aws:eks:Cluster", "accessConfig.authenticationMode", _is("CONFIG_MAP"), "keeps access rights in a ConfigMap, which pods may write"),
+    ("aws:eks:AccessEntry", "kubernetesGroups", _holds("system:masters"), "makes its principal an administrator, whatever its roles"),
+    ("aws:eks:PodIdentityAssociation", "serviceAccount", _is("default"), "gives the role to every pod without its own service account"),
+    ("aws:kms:Key", "enableKeyRotation", _is_not(True), "is not true, so the key is never rotated"),
+    ("aws:ecr:Repository", "imageTagMutability", _is_not("IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"), "lets a tag move to another image"),
+    ("aws:ecr:Repository", "imageScanningConfiguration.scanOnPush", _is(False), "leaves images unscanned"),
+    ("aws:s3:AccessPoint", "publicAccessBlockConfiguration.blockPublicPolicy", _is(False), "lets a policy make the access point public"),
+    ("aws:s3:BucketWebsiteConfiguration", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
+    ("aws:s3:BucketWebsiteConfigurationV2", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
+    ("aws:lb:LoadBalancer", "internal", _is_not(True), "is not true, so it can be reached from the internet, past the gateway"),
+    ("aws:lb:LoadBalancer", "dropInvalidHeaderFields", _is(False), "forwards invalid headers, which allow request smuggling"),
+    ("aws:lb:Listener", "sslPolicy", _like(_OLD_TLS), "accepts TLS 1.0 or 1.1"),
+)
+KINDS = objects(*(kind for kind, *_rest in _SETTINGS), *_BUCKETS, "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint")
+
+
+@resource_rule(KINDS, Severity.HIGH, "Security Hub EC2.9; EC2.15; EC2.25; ECR.1; ECR.2; ELB.1; ELB.4; CIS AWS 3.6; EKS best practices: IAM")
+def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
+    """AWS networks, clusters, keys and registries follow AWS recommendations.
+    Why: Each of these settings alone can expose a node, a cluster or a store.
+    Remedy: set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file, and let a bucket
+    be emptied only with retain: false under storage.
+    """
+    for kind, path, is_wrong, problem in _SETTINGS:
+        if kind == resource.kind:
+            yield from violations(resource.select(*path.split(".")), lambda field, is_wrong=is_wrong: is_wrong(field.value), problem)
+    if resource.kind in _BUCKETS:
+        yield from _bucket_violations(resource)
+    if resource.kind == "aws:eks:AccessEntry":
+        yield from _entry_violations(resource)
+    if resource.kind == "aws:eks:AccessPolicyAssociation":
+        yield from _association_violations(resource)
+    if resource.kind == "aws:lb:Listener":
+        yield from _listener_violations(resource)
+    if resource.kind == "aws:ec2:VpcEndpoint":
+        yield from _endpoint_violations(resource)
+
+
+def _bucket_violations(bucket: Resource) -> Violations:
+    empties = bucket.at("forceDestroy")
+    declared = _OUR_BUCKET in bucket.components and not (bucket.protect or bucket.retain_on_delete)
+    if empties.value in (True, "true") and not declared:
+        yield violation(empties, "deletes every object with the bucket")
+
+
+def _entry_violations(entry: Resource) -> Violations:
+    # Entries of nodes take only the role of the nodes, which the same update may create.
+    principal = entry.at("principalArn")
+    if entry.at("type").text() in ("", "STANDARD") and _ROOT.search(principal.text()):
+        yield violation(principal, "includes every principal of an account")
+
+
+def _association_violations(association: Resource) -> Violations:
+    policy = association.at("policyArn")
+    if policy.text().endswith(_CLUSTER_ADMIN) and _OUR_CLUSTER in association.components:
+        return
+    if association.at("accessScope", "type").text() == "cluster" and _READS_SECRETS.search(policy.text()):
+        yield violation(policy, "lets its principal read every Secret of the cluster")
+
+
+def _listener_violations(listener: Resource) -> Violations:
+    redirects = [each.at("type").text() == "redirect" for each in listener.at("defaultActions").each()]
+    if listener.at("protocol").text() in ("HTTP", "TCP") and not (redirects and all(redirects)):
+        yield violation(listener.at("protocol"), "accepts requests without TLS")
+
+
+def _endpoint_violations(endpoint: Resource) -> Violations:
+    policy = endpoint.at("policy")
+    try:
+        statements = json.loads(policy.text() or "{}").get("Statement", [])
+    except (ValueError, AttributeError):
+        return
+    for each in statements if isinstance(statements, list) else [statements]:
+        if isinstance(each, dict) and [each.get("Effect"), _one(each.get("Action")), _one(each.get("Resource"))] == ["Allow", "*", "*"]:
+            yield violation(policy, "lets data leave to any account through the endpoint")
+
+
+def _one(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+@resource_rule(objects("aws:eks:NodeGroup"), Severity.HIGH, "Security Hub EKS.2; inference")
+def eks_disallow_amazon_linux_2(group: Resource, _: Parameters) -> Violations:
+    """Nodes run a maintained operating system.
+    Why: AWS stopped releasing Amazon Linux 2 images for EKS on 2025-11-26, so their drivers and kernels get no fixes.
+    Remedy: use AL2023_x86_64_NVIDIA, AL2023_x86_64_STANDARD or BOTTLEROCKET_x86_64_NVIDIA.
+    """
+    yield from violations(group.at("amiType"), lambda field: field.text().startswith("AL2_"), "is Amazon Linux 2")
+
+
+@resource_rule(objects("aws:eks:Cluster"), Severity.CRITICAL, "Security Hub EKS.1; CIS EKS 5.4.1; CKV_AWS_38; CKV_AWS_39")
+def eks_disallow_public_endpoint(cluster: Resource, _: Parameters) -> Violations:
+    """The cluster's API server is not open to the internet.
+    Why: With an open endpoint, one stolen token is enough to use the cluster.
+    Remedy: set vpcConfig.endpointPublicAccess: false, or list the networks that may connect under publicAccessCidrs.
+    """
+    vpc = cluster.at("vpcConfig")
+    if vpc.at("endpointPublicAccess").flag() is not False:
+        blocks = list(vpc.at("publicAccessCidrs").each())
+        if not blocks or is_internet(map(block_of, blocks)):
+            yield violation(vpc.at("endpointPublicAccess"), "opens the API server to the internet")
+        if vpc.at("endpointPrivateAccess").flag() is not True:
+            yield violation(vpc.at("endpointPrivateAccess"), "is not true, so nodes connect to the API server over the internet")
+
+
+@parameter("types", ["api", "audit", "authenticator"], "Log types that must be enabled")
+@resource_rule(objects("aws:eks:Cluster"), Severity.MEDIUM, "Security Hub EKS.8; CIS EKS 2.1.1; CKV_AWS_37")
+def eks_require_logs(cluster: Resource, parameters: Parameters) -> Violations:
+    """The cluster keeps its audit log.
+    Why: Without the audit log you cannot tell who read a Secret.
+    Remedy: set enabledClusterLogTypes: [api, audit, authenticator].
+    """
+    types = cluster.at("enabledClusterLogTypes")
+    yield from (violation(types, f"does not include {each}") for each in parameters["types"] if each not in types.texts())
+
+
+@resource_rule(objects("aws:eks:Cluster"), Severity.HIGH, "Security Hub EKS.3; CIS EKS 5.3.1; CKV_AWS_58")
+def eks_require_secret_encryption(cluster: Resource, _: Parameters) -> Violations:
+    """Kubernetes Secrets are encrypted with your own KMS key.
+    Why: etcd contains the API keys. A KMS key controls who can read its backups.
+    Remedy: set encryptionConfig with resources: [secrets] and a KMS key.
+    """
+    resources = cluster.at("encryptionConfig", "resources")
+    yield from violations(resources, lambda field: "secrets" not in field.texts(), "does not include secrets")
+
+
+@parameter("oldest", "1.34", "Oldest minor version of Kubernetes that is allowed")
+@resource_rule(objects("aws:eks:Cluster"), Severity.HIGH, "Security Hub EKS.2; CKV_AWS_339")
+def eks_require_supported_version(cluster: Resource, parameters: Parameters) -> Violations:
+    """The cluster runs a supported Kubernetes version.
+    Why: A version past standard support costs six times as much and is finally upgraded by AWS.
+    Remedy: set version to 1.35 or newer; AWS supports 1.34 until 2026-12-02.
+    """
+    version, oldest = cluster.at("version"), parameters["oldest"]
+    if not at_least(version.text(), oldest):
+        yield violation(version, f"is older than {oldest}" if version.text() else "is not set")

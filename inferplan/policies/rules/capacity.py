@@ -1,0 +1,183 @@
+"""Nodes, queues and money that the models of a stack need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from inferplan.kube.names import MONTHLY_BUDGET
+from inferplan.policies.engine.fields import MalformedFieldError
+from inferplan.policies.engine.resource import Stack
+from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
+from inferplan.policies.subjects.kserve import INFERENCE_SERVICE
+from inferplan.policies.subjects.placement import cluster_queue_of, demand_of, fits_on, local_queue, local_queues, nodes_of, queue_of
+from inferplan.policies.subjects.pods import PODS
+from inferplan.policies.subjects.workloads import (
+    GROUPS,
+    copies_of,
+    count_of,
+    engines_of,
+    group_size_of,
+    most_copies,
+    rollout_of,
+    strategy_of,
+)
+
+if TYPE_CHECKING:
+    from inferplan.review.declared import Declared
+
+_NODE_GROUP = "aws:eks:NodeGroup"
+
+
+@parameter("excludedPrefixes", [], "Name prefixes of resources that Kueue is configured to ignore")
+@stack_rule(Severity.HIGH, "inference; Kueue: ClusterQueue")
+def stack_require_covered_resources(stack: Stack, parameters: Parameters) -> Violations:
+    """A queue has quota for every resource that its pods request.
+    Why: If no resource group covers one of the resources, Kueue never admits the pod.
+    Remedy: list cpu, memory, the accelerator and huge pages in coveredResources of the ClusterQueue.
+    """
+    for each in stack.of(*sorted(PODS.kinds)):
+        with stack.unreadable:
+            name = queue_of(each).text()
+            local = local_queue(stack, each.namespace, name) if name else None
+            queue = cluster_queue_of(stack, local) if local else None
+            if queue is None:
+                continue
+            quota = {name for group in queue.select("spec", "resourceGroups", "*") for name in group.at("coveredResources").texts()}
+            for pod in each.parts(PODS):
+                sides = (container.at("resources", side) for container in pod.containers for side in ("requests", "limits"))
+                requested = {name for side in sides for name, _field in side.entries()}
+                if any(not resource.startswith(tuple(parameters["excludedPrefixes"])) for resource in requested - quota):
+                    yield violation(queue.at("spec", "resourceGroups"), "does not cover every resource that its pods request", urn=each.urn)
+
+
+@stack_rule(Severity.HIGH, "inference; Kueue: LocalQueue")
+def stack_require_known_queue(stack: Stack, _: Parameters) -> Violations:
+    """Queued workloads name an existing queue.
+    Why: Kueue suspends a workload until its queue exists, and reports it only in a condition of the Workload.
+    Remedy: set the label kueue.x-k8s.io/queue-name to a LocalQueue of the same namespace, or declare that queue.
+    """
+    for each in stack.of(*sorted(PODS.kinds)):
+        with stack.unreadable:
+            name, namespace = queue_of(each).text(), each.namespace
+            if not name or local_queue(stack, namespace, name) is not None:
+                continue
+            # A stack that declares no queue in the namespace uses an existing one.
+            if any(True for _ in local_queues(stack, namespace)):
+                yield violation(queue_of(each), "is not a LocalQueue of the stack in that namespace")
+
+
+@stack_rule(Severity.HIGH)
+def stack_require_matching_pool(stack: Stack, _: Parameters) -> Violations:
+    """Selectors and tolerations match a pool of the stack.
+    Why: A pod with a misspelled pool stays Pending.
+    Remedy: set nodeSelector and tolerations to those of a pool with that accelerator.
+    """
+    nodes = list(nodes_of(stack))
+    for pod in engines_of(stack):
+        with stack.unreadable:
+            for vendor in demand_of(stack, pod):
+                declared = [node for node in nodes if node.accelerators.get(vendor)]
+                # A stack that declares no node with that accelerator runs on nodes that exist already.
+                if declared and not any(fits_on(pod, node) for node in declared):
+                    yield violation(pod.at("nodeSelector"), "matches no node of the stack with that accelerator")
+
+
+@stack_rule(Severity.HIGH)
+def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
+    """The nodes of the stack have the capacity that its models request.
+    Why: A pod that does not fit stays Pending while everything else is paid for.
+    Remedy: lower replicas or accelerators per replica, or add nodes to the pool.
+    """
+    nodes = list(nodes_of(stack))
+    requested: dict[tuple[str, tuple[int, ...]], float] = {}
+    for pod in engines_of(stack):
+        with stack.unreadable:
+            for vendor, count in demand_of(stack, pod).items():
+                fitting = tuple(place for place, node in enumerate(nodes) if node.accelerators.get(vendor) and fits_on(pod, node))
+                if not fitting:
+                    # Other stacks or people declare the other nodes. A separate rule checks selectors.
+                    continue
+                if all(nodes[place].accelerators[vendor] < count for place in fitting):
+                    yield violation(pod.at("containers"), "requests more accelerators than any node has")
+                key = (vendor, fitting)
+                requested[key] = requested.get(key, 0) + count * most_copies(stack, pod)
+                if requested[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
+                    yield violation(count_of(pod), "requests more accelerators than the pool has left")
+
+
+@stack_rule(Severity.HIGH)
+def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
+    """A rollout has the accelerators that it needs.
+    Why: With surge on a full pool, the new pod waits for an accelerator that the old pod keeps.
+    Remedy: set maxSurge: 0 with maxUnavailable: 1, or Recreate, or add spare nodes to the pool.
+    """
+    nodes = list(nodes_of(stack))
+    engines = list(engines_of(stack))
+    for pod in engines:
+        if pod.resource.kind in GROUPS and pod.resource.kind != INFERENCE_SERVICE:
+            # The operator decides how it rolls out these workloads; no field of the object says so.
+            continue
+        with stack.unreadable:
+            if pod.partial or group_size_of(pod) > 1:
+                continue
+            surge, unavailable = rollout_of(pod)
+            if surge == 0 or unavailable > 0:
+                continue
+            for vendor, count in demand_of(stack, pod).items():
+                spare = sum(node.accelerators.get(vendor, 0) for node in nodes if fits_on(pod, node))
+                for other in engines:
+                    # Skip a workload that cannot be read: what it uses is unknown.
+                    with stack.unreadable:
+                        if any(fits_on(other, node) and fits_on(pod, node) for node in nodes):
+                            spare -= demand_of(stack, other).get(vendor, 0) * copies_of(other)
+                if spare < count * surge:
+                    place = strategy_of(pod).at("rollingUpdate", "maxSurge")
+                    who = "the stack's nodes do not have" if nodes else "no node of the stack is known to have"
+                    yield violation(place, f"needs accelerators that {who} to spare")
+
+
+@stack_rule(Severity.HIGH)
+def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
+    """The stack stays within its budget.
+    Why: A pool at its maximum size can cost a lot per hour, and the plan is the earliest place to notice.
+    Remedy: lower size.max of a pool, or raise budget.monthlyUsd of the stack (the annotation inferplan.dev/monthly-budget-usd of its
+    namespace).
+    """
+    from decimal import Decimal
+
+    budgets = []
+    for namespace in stack.of("kubernetes:core:Namespace"):
+        with stack.unreadable:
+            budget = namespace.at("metadata", "annotations", MONTHLY_BUDGET)
+            budgets += [] if budget.absent else [budget]
+    if not budgets:
+        return
+    # Only a stack with a budget needs the price list, which takes time to read.
+    from inferplan.review.budget import over_budget, usd
+    from inferplan.review.cost import monthly_cost
+
+    cost = monthly_cost(_declared(stack))
+    for budget in budgets:
+        with stack.unreadable:
+            limit = budget.quantity()
+            if limit is None or limit < 0:
+                raise MalformedFieldError(budget, "a number of US dollars")
+            allowed = Decimal(budget.text())
+            if over_budget(cost, allowed):
+                # No instance types in the text: they are values of a resource.
+                exceeded = f"is exceeded: the stack can cost up to {usd(cost.most)} a month at list prices"
+                yield violation(budget, exceeded if cost.most > allowed else "cannot be checked: a node group has no list price", urn="")
+
+
+def _declared(stack: Stack) -> Iterator[Declared]:
+    """The resources with a price. An unknown size is recorded as unreadable and counts as zero."""
+    from inferplan.review.declared import Declared
+
+    for each in stack:
+        with stack.unreadable:
+            if each.kind == _NODE_GROUP:
+                for key in ("minSize", "desiredSize", "maxSize"):
+                    each.at("scalingConfig", key).number()
+                each.at("instanceTypes").texts()
+            yield Declared(type=each.type, urn=each.urn, name=each.name, inputs=dict(each.inputs))

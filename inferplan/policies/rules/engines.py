@@ -1,0 +1,208 @@
+"""Options of inference engines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from inferplan.policies.engine.fields import Field
+from inferplan.policies.engine.rule import Parameters, Severity, Violations, is_set, resource_rule, violation, violations
+from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from inferplan.policies.subjects.programs import Word
+from inferplan.policies.subjects.serving import engine_containers, is_vllm, model_of
+
+OFF = ("0", "false", "no", "off")
+# vLLM's security guide (2026): development and profiling endpoints need no key; adapters load from any path or hub.
+DEVELOPMENT_VARIABLES = "VLLM_SERVER_DEV_MODE|VLLM_ALLOW_RUNTIME_LORA_UPDATING|VLLM_TORCH_PROFILER_DIR"
+# vLLM reads files of the pod that a prompt names; SGLang runs code from a request. Chat templates and tensors of a client are code
+# (CVE-2025-61620, CVE-2025-62164). Triton's endpoints for Vertex AI and SageMaker do not check the key of its restricted APIs.
+DEVELOPMENT_OPTIONS = re.compile(
+    "--(allow-sagemaker|allow-vertex-ai|allowed-local-media-path|enable-custom-logit-processor|enable-prompt-embeds|profiler-config"
+    "|trust-request-chat-template)"
+)
+ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
+PICKLE_FORMATS = ("pt", "npcache", "pickle")
+# KServe's server for sklearn loads only joblib and pickle files.
+PICKLE_SERVERS = ("sklearn",)
+PICKLE_FILE = re.compile(r"(\.(pkl|pickle|pt|pth|ckpt)|pytorch_model[\w.-]*\.bin)\Z", re.IGNORECASE)
+# Variables that let torch or vLLM load pickle files.
+PICKLE_VARIABLES = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|VLLM_ALLOW_INSECURE_SERIALIZATION"
+# The first two are options of vLLM, the last one of SGLang. The variable of vLLM logs whole answers.
+LOG_OPTIONS = ("--enable-log-requests", "--enable-log-outputs", "--log-requests")
+LOG_VARIABLE = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
+TRUST_VARIABLE = "(?i)(VLLM_|HF_|TRANSFORMERS_)?TRUST_REMOTE_CODE"
+# argparse accepts a unique prefix of an option (vLLM 0.32 also has --trust-request-chat-template).
+SHORTEST_TRUST_OPTION, TRUST_OPTION = "--trust-rem", "--trust-remote-code"
+ON = ("", "1", "true", "yes", "on")
+# Options of vLLM that import a class, a module or a file, or read options from a file (vLLM 0.22, `vllm serve --help`, read 2026-11-22).
+IMPORTS = re.compile(
+    "--(config|io-processor-plugin|logits-processor-pattern|logits-processors|middleware|reasoning-parser-plugin|scheduler-cls"
+    "|tool-parser-plugin|worker-cls|worker-extension-cls)"
+)
+# Options of Triton that load libraries from a directory. Anyone who can write models could put libraries there.
+LIBRARY_FOLDERS = ("--backend-directory", "--repoagent-directory")
+CONNECTOR_MODULE = re.compile(r"kv_connector_module_path")
+LOAD_VARIABLES = "LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS"
+DOWNLOAD_COMMAND = re.compile(r"\b(pip3?|uv pip|conda|apt-get|apt) install\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b")
+COMMIT = re.compile(r"[0-9a-f]{40}\Z")
+REPOSITORY_API = "model-repository"
+PROTOCOLS = (("--allow-http", "--http-restricted-api"), ("--allow-grpc", "--grpc-restricted-protocol"))
+TRITON_OFF = ("false", "0")
+# Triton reads a bucket over HTTP if its URL says so. Inside the cluster, network policies protect the connection.
+WITHOUT_TLS = re.compile(r"s3://http://(?![\w.-]+\.svc(\.cluster\.local)?[:/])")
+
+
+@resource_rule(CONTAINERS, Severity.CRITICAL, "inference; vLLM: Security")
+def model_disallow_development_switches(container: Container, _: Parameters) -> Violations:
+    """Servers run without development features.
+    Why: These switches let a client call any method of the workers, load weights from a hub or read files of the pod.
+    Remedy: remove VLLM_SERVER_DEV_MODE, VLLM_ALLOW_RUNTIME_LORA_UPDATING, VLLM_TORCH_PROFILER_DIR and the named options; set
+    --allowed-origins to your own origins.
+    """
+    variables = container.variables(DEVELOPMENT_VARIABLES)
+    yield from violations(variables, lambda entry: is_set(entry.at("valueFrom")) or _is_on(entry), "enables a development feature")
+    for option, value, word in _options(container):
+        # --profiler-config.profiler sets a field of an option that is a map.
+        if DEVELOPMENT_OPTIONS.fullmatch(option.partition(".")[0]) and (value is None or value not in ("", *OFF)):
+            yield violation(word.field, "enables a development feature")
+        if word.text.partition("=")[0] == CREDENTIALS and "*" in (container.option(ORIGINS) or "*"):
+            yield violation(word.field, "lets every website send requests with the browser's credentials")
+
+
+def _options(container: Container) -> Iterator[tuple[str, str | None, Word]]:
+    """Each word of the command line as an option with hyphens, its value after `=` in small letters or None, and the word."""
+    for word in container.arguments:
+        name, equals, value = word.text.partition("=")
+        yield name.replace("_", "-"), value.lower() if equals else None, word
+
+
+def _is_on(entry: Field) -> bool:
+    return entry.at("value").text().lower() not in ("", *OFF)
+
+
+@resource_rule(PODS, Severity.CRITICAL, "inference; NSA-CISA: supply chain")
+def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Violations:
+    """Weights are not pickle files.
+    Why: Loading a pickle file runs the code in it, with the pod's keys.
+    Remedy: convert the weights to safetensors, and use --load-format safetensors, auto or runai_streamer.
+    """
+    for model in pod.models:
+        kind = model if model.keys[-1] in PICKLE_SERVERS else model.at("modelFormat", "name")
+        if kind is model or kind.text() in PICKLE_SERVERS:
+            yield violation(kind, "is a format that loads pickle files")
+    for container in engine_containers(pod):
+        if container.option("--load-format") in PICKLE_FORMATS:
+            yield violation(container.at("args"), "loads weights from pickle files")
+        yield from (violation(word.field, "names a pickle file") for word in container.arguments if PICKLE_FILE.search(word.text))
+        variables = container.variables(PICKLE_VARIABLES)
+        yield from violations(variables, lambda entry: entry.at("value").text().lower() not in OFF, "loads pickle files")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH)
+def model_disallow_request_logging(container: Container, _: Parameters) -> Violations:
+    """Prompts and answers are not logged.
+    Why: Logs are kept longer than requests and read by more people, and prompts contain names, contracts and keys.
+    Remedy: remove --enable-log-requests, --enable-log-outputs (SGLang: --log-requests) and VLLM_DEBUG_LOG_API_SERVER_RESPONSE; use metrics
+    to count requests.
+    """
+    for option, value, word in _options(container):
+        if option in LOG_OPTIONS and value not in OFF:
+            yield violation(word.field, "logs prompts")
+    yield from violations(container.variables(LOG_VARIABLE), _is_on, "logs answers")
+
+
+@resource_rule(CONTAINERS, Severity.CRITICAL, "inference; NSA-CISA: supply chain")
+def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Violations:
+    """Servers run only code from their image.
+    Why: With trust_remote_code, files of the model are programs that run with the server's keys.
+    Remedy: remove --trust-remote-code and options that import other code; put plugins into the image and list variables under env; or
+    convert the model to a format without code, or use an image whose engine supports it.
+    """
+    for option, value, word in _options(container):
+        if option.startswith(SHORTEST_TRUST_OPTION) and TRUST_OPTION.startswith(option) and (value or "") in ON:
+            yield violation(word.field, "lets the model's files run as code")
+    variables = container.variables(TRUST_VARIABLE)
+    yield from violations(variables, lambda entry: entry.at("value").text().lower() in ON, "lets the model's files run as code")
+    words = (*container.at("command").each(), *container.at("args").each())
+    yield from violations(words, lambda field: DOWNLOAD_COMMAND.search(field.text()), "runs what it downloads")
+    if is_vllm(container) or any(map(_is_tritonserver, container.words)):
+        yield from _other_code(container)
+
+
+def _is_tritonserver(word: str) -> bool:
+    return word.rpartition("/")[2] == "tritonserver"
+
+
+def _other_code(container: Container) -> Violations:
+    models = (container.option("--model-repository", "--model-store") or "").rstrip("/")
+    for name, _value, word in _options(container):
+        if is_vllm(container) and IMPORTS.fullmatch(name):
+            yield violation(word.field, "imports code, or reads options, from a place that no rule can read")
+        if CONNECTOR_MODULE.search(word.text):
+            yield violation(word.field, "imports a connector from a module path")
+        if name in LIBRARY_FOLDERS and models and (container.option(name) or "").startswith(f"{models}/"):
+            yield violation(word.field, "loads libraries from the model repository")
+    variables = container.variables(LOAD_VARIABLES)
+    yield from violations(
+        variables, lambda entry: entry.at("value").text() or is_set(entry.at("valueFrom")), "loads code before the server's own"
+    )
+    yield from (violation(source, "sets variables that no rule can read") for source in container.at("envFrom").each())
+
+
+@resource_rule(PODS, Severity.HIGH, "inference; CVE-2026-47155")
+def model_require_revision(pod: PodTemplate, _: Parameters) -> Violations:
+    """Models from a hub are pinned to a commit.
+    Why: A branch can change, so the next restart could serve other weights and other code.
+    Remedy: serve from a preheated path, or set --revision (and --tokenizer-revision) to a 40-digit commit; for KServe append it to the URI:
+    hf://org/model:<commit>.
+    """
+    for store in pod.stores:
+        address = store.text()
+        if address.startswith("hf://") and not COMMIT.match(address.rpartition(":")[2]):
+            yield violation(store, "downloads a model from a hub without a commit")
+    for container in engine_containers(pod):
+        model = model_of(container)
+        if model and not model.startswith(("/", ".", "s3://", "gs://", "az://")):
+            if not COMMIT.match(container.option("--revision", "--model-revision") or ""):
+                yield violation(container.at("args"), "serves a model from a hub without a commit in --revision")
+            code = container.option("--code-revision")
+            if code is not None and not COMMIT.match(code):
+                yield violation(container.at("args"), "downloads code with a --code-revision that is not a commit")
+
+
+@resource_rule(CONTAINERS, Severity.CRITICAL, "inference; Triton: Secure Deployment Considerations")
+def model_restrict_triton_repository(container: Container, _: Parameters) -> Violations:
+    """Loading models into a running Triton requires a key.
+    Why: A model of Triton's Python backend is a program. Anyone who can load one can run code with access to the weights and keys.
+    Remedy: set --model-control-mode=none, or protect model-repository with --http-restricted-api and --grpc-restricted-protocol, or disable
+    the protocol with --allow-http=false or --allow-grpc=false.
+    """
+    for server in _servers(container):
+        yield from (
+            violation(word.field, "downloads models over a connection without TLS") for word, _, value in server if WITHOUT_TLS.match(value)
+        )
+        modes = [(word, value) for word, option, value in server if option == "--model-control-mode"]
+        if not modes or modes[-1][1] == "none":
+            continue
+        word, mode = modes[-1]
+        if mode == "poll":
+            yield violation(word.field, "loads every model that appears in the repository")
+        for protocol, restriction in PROTOCOLS if mode == "explicit" else ():
+            allowed = [value.lower() for _, option, value in server if option == protocol]
+            restricted = [value.partition(":")[0].split(",") for _, option, value in server if option == restriction]
+            if (not allowed or allowed[-1] not in TRITON_OFF) and not any(REPOSITORY_API in apis for apis in restricted):
+                yield violation(word.field, f"allows loading models without a key, past {restriction}")
+
+
+def _servers(container: Container) -> Iterator[list[tuple[Word, str, str]]]:
+    """The words of each tritonserver that a command line starts, with option and value; mpirun starts several."""
+    words = container.arguments
+    starts = [place for place, word in enumerate(words) if _is_tritonserver(word.text)]
+    for start, end in pairwise((*starts, len(words))):
+        texts = [*(word.text for word in words[start:end]), ""]
+        options = zip(words[start:end], texts[1:], strict=True)
+        yield [
+            (word, word.text.partition("=")[0], word.text.partition("=")[2] if "=" in word.text else following)
+            for word, following in options
+        ]

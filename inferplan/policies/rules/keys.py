@@ -1,0 +1,186 @@
+"""API keys in Kubernetes Secrets: age, versions, entropy, and servers that require one. No message contains a part of a key."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from inferplan.kube.names import ISSUED
+from inferplan.policies.engine.fields import Field, MalformedFieldError
+from inferplan.policies.engine.resource import Resource, Stack, objects
+from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
+from inferplan.policies.rules.routes import SECURITY_POLICY
+from inferplan.policies.subjects.pods import CONTAINERS, Container
+from inferplan.policies.subjects.serving import starts_vllm
+
+KEYS = objects("kubernetes:core:Secret")
+# Names of entries with one API key, and endings of files with many. Other entries can be certificates.
+_NAMES = ("api-key", "api_key", "apiKey", "key", "token")
+_FILES = (".conf", ".map", ".keys")
+SHAPES = re.compile(
+    r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|nvapi-[A-Za-z0-9_-]{40,}|A(KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{35}"
+    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{40,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{20,})(?![\w-])"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|[a-z][a-z0-9+.-]*://[^/\s:@$]*:[^/\s:@$]+@"
+)
+"""The formats of well-known keys: of hubs, clouds, forges and chats; private keys; passwords in URLs."""
+# The private key of a certificate.
+_PEM = "-----BEGIN "
+_BEARER = re.compile(r"\bBearer ([A-Za-z0-9._~+/=-]+)")
+# Lines of nginx maps: a key by consumer and version, or an imported key by an id that another line assigns to a consumer.
+_VERSION = re.compile(r"^\s*\"?(([a-z][-a-z0-9]*)_[1-9][0-9]*)\"?\s+\"", re.MULTILINE)
+_HEX = re.compile(r"[0-9a-fA-F]+")
+# The smallest Shannon entropy per digit of 32 random hexadecimal digits, in bits.
+_RANDOM_DIGIT = 3.0
+_IMPORTED = re.compile(r"^\s*\"(_[^\"]+)\"\s+([a-z][-a-z0-9]*);", re.MULTILINE)
+KEY_VARIABLE, KEY_OPTION = "VLLM_API_KEY", "--api-key"
+
+
+def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
+    """Each API key with its field: the value of an entry, and the bearer tokens in a file. Raises FieldError."""
+    for name, field, text in _key_files(secret):
+        if name not in _NAMES:
+            yield from ((field, token) for token in _BEARER.findall(text))
+        elif _PEM not in text:
+            yield field, text
+
+
+def versions_in(secret: Resource) -> Iterator[tuple[Field, int]]:
+    """The number of valid versions of each key: the words of an entry, or the lines of a consumer in a file. Raises FieldError."""
+    for name, field, text in _key_files(secret):
+        if name in _NAMES:
+            yield field, 0 if _PEM in text else len(text.split())
+        else:
+            lines = {*_VERSION.findall(text), *_IMPORTED.findall(text)}
+            consumers = Counter(consumer for _key, consumer in lines)
+            yield from ((field, count) for count in consumers.values())
+
+
+def _entries(secret: Resource) -> Iterator[tuple[str, Field, Callable[[Field], str]]]:
+    """Each entry with its name, and how to read it."""
+    for key, read in (("stringData", Field.text), ("data", decoded)):
+        yield from ((name, field, read) for name, field in secret.at(key).entries())
+
+
+def _key_files(secret: Resource) -> Iterator[tuple[str, Field, str]]:
+    for name, field, read in _entries(secret):
+        if name in _NAMES or name.endswith(_FILES):
+            yield name, field, read(field)
+
+
+def decoded(field: Field) -> str:
+    try:
+        return base64.b64decode(field.text(), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise MalformedFieldError(field, "base64 of text") from None
+
+
+def entropy_bits(text: str) -> float:
+    """The entropy of the weakest version of a key in bits, from its length and the frequency of its characters."""
+    return min((_bits(word) for word in text.split()), default=0.0)
+
+
+def _bits(word: str) -> float:
+    counts = Counter(word)
+    shannon = -sum(count / len(word) * math.log2(count / len(word)) for count in counts.values())
+    if _HEX.fullmatch(word) and shannon >= _RANDOM_DIGIT:
+        # Shannon's formula is too low for short texts: sixteen random bytes would have less than 128 bits.
+        return 4.0 * len(word)
+    return shannon * len(word)
+
+
+@parameter("days", 365, "Maximum age of a key in days", minimum=1)
+@resource_rule(KEYS, Severity.MEDIUM, "inference; NSA-CISA: key rotation")
+def key_limit_age(secret: Resource, parameters: Parameters) -> Violations:
+    """API keys are at most one year old.
+    Why: Anyone who ever had a key can use it until it is retired.
+    Remedy: add a version with inferplan keys add and retire the old one; the annotation inferplan.dev/issued contains the date of the key.
+    """
+    issued = secret.at("metadata", "annotations", ISSUED)
+    if issued.absent:
+        return
+    try:
+        age = (dt.date.fromisoformat(parameters.today) - dt.date.fromisoformat(issued.text())).days
+    except ValueError:
+        yield violation(issued, "is not a date (YYYY-MM-DD)")
+        return
+    if age < -1:
+        # One day is allowed because clocks and time zones differ.
+        yield violation(issued, "is in the future")
+    elif age > parameters["days"]:
+        yield violation(issued, f"is more than {parameters['days']:g} days ago")
+
+
+@parameter("versions", 2, "Maximum number of valid versions of a key", minimum=1)
+@resource_rule(KEYS, Severity.MEDIUM)
+def key_limit_valid_versions(secret: Resource, parameters: Parameters) -> Violations:
+    """Few versions of a key are valid at the same time.
+    Why: Each valid version is one more key that can leak. Two are enough to rotate without downtime.
+    Remedy: retire the oldest version when its consumer has moved.
+    """
+    for field, count in versions_in(secret):
+        if count > parameters["versions"]:
+            yield violation(field, f"has more than {parameters['versions']:g} versions of a key")
+
+
+@parameter("bits", 128, "Minimum entropy of an API key in bits", minimum=64)
+@resource_rule(KEYS, Severity.CRITICAL, "inference; NSA-CISA: secrets")
+def key_require_entropy(secret: Resource, parameters: Parameters) -> Violations:
+    """API keys cannot be guessed.
+    Why: A key with less than 128 random bits can be brute-forced.
+    Remedy: use 32 random bytes, for example from openssl rand -hex 32.
+    """
+    for field, text in key_entries(secret):
+        if entropy_bits(text) < parameters["bits"]:
+            yield violation(field, f"has less than {parameters['bits']:g} bits of entropy")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH, "inference; vLLM: Security, API key")
+def model_require_server_key(container: Container, _: Parameters) -> Violations:
+    """vLLM servers require an API key.
+    Why: A pod that gets past a network policy reaches the model without the gateway. The server's own key still stops it.
+    Remedy: set env VLLM_API_KEY with valueFrom.secretKeyRef, without optional.
+    """
+    if container.init or container.ephemeral or not starts_vllm(container) or not container.at("ports").has_items:
+        return
+    if container.option(KEY_OPTION):
+        return
+    entry = container.environment().get(KEY_VARIABLE)
+    if entry is None:
+        yield violation(container.at("env"), f"has no {KEY_VARIABLE}, so anyone who can reach the port can use the model")
+        return
+    reference = entry.at("valueFrom", "secretKeyRef")
+    if reference.absent and not entry.at("value").text():
+        yield violation(entry.at("value"), "is empty, so anyone who can reach the port can use the model")
+    if reference.at("optional").flag():
+        yield violation(reference.at("optional"), "lets the server start without its key")
+
+
+@parameter("bits", 128, "Minimum entropy of a consumer's key in bits", minimum=64)
+@stack_rule(Severity.CRITICAL, "inference; Envoy Gateway: SecurityPolicy")
+def stack_require_client_keys(stack: Stack, parameters: Parameters) -> Violations:
+    """Keys in a gateway's Secret cannot be guessed and have no prefix.
+    Why: Envoy compares the whole entry. A short key can be brute-forced, and a key with the prefix Bearer matches no request.
+    Remedy: give each consumer an entry with 32 random bytes, for example from openssl rand -hex 32, without a prefix.
+    """
+    for policy in stack.of(SECURITY_POLICY):
+        with stack.unreadable:
+            names = {each.at("name").text() for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()}
+            for secret in stack.of("kubernetes:core:Secret"):
+                with stack.unreadable:
+                    if secret.object_name in names and secret.namespace == policy.namespace:
+                        yield from _weak_keys(stack, secret, parameters["bits"])
+
+
+def _weak_keys(stack: Stack, secret: Resource, bits: float) -> Violations:
+    for _name, field, read in _entries(secret):
+        with stack.unreadable:
+            key = read(field)
+            if key.startswith("Bearer "):
+                yield violation(field, "starts with Bearer, which is not part of a key")
+            elif entropy_bits(key) < bits:
+                yield violation(field, f"has less than {bits:g} bits of entropy")

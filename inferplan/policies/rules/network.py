@@ -1,0 +1,196 @@
+"""Services and network policies."""
+
+from __future__ import annotations
+
+from inferplan.kube.names import COMPONENT_LABEL
+from inferplan.policies.engine.fields import Field, any_matching
+from inferplan.policies.engine.resource import Resource, Stack, objects
+from inferplan.policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation, violations
+from inferplan.policies.subjects.networks import (
+    NETWORK_POLICY,
+    Network,
+    block_of,
+    blocks_of,
+    cover_internet,
+    is_internet,
+    isolates,
+    network,
+    opens,
+    sides_of,
+)
+from inferplan.policies.subjects.placement import labels_at
+from inferplan.policies.subjects.workloads import SERVING_WORKLOADS, engines_of, selecting
+
+METADATA = (network("169.254.169.254/32"), network("fd00:ec2::254/128"))
+METADATA_PORT = 80
+# The lowest port that a process without root can open.
+LOWEST_OPEN_PORT = 1024
+CILIUM = "kubernetes:cilium.io:CiliumNetworkPolicy"
+ANY_SOURCE = ("world", "world-ipv4", "world-ipv6", "all")
+SIDES = (("ingress", "from"), ("egress", "to"))
+
+
+@resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy"), Severity.HIGH, "CIS EKS 5.4; NSA-CISA: cloud metadata; inference")
+def network_disallow_metadata_egress(policy: Resource, _: Parameters) -> Violations:
+    """Pods cannot reach the instance metadata service.
+    Why: A pod that can read it gets the node's role.
+    Remedy: add 169.254.169.254/32 (IPv6: fd00:ec2::254/128) to ipBlock.except, and list the allowed peers under to.
+    """
+    for rule in policy.select("spec", "egress", "*"):
+        if not rule.at("to").has_items and _reaches_port(rule):
+            yield violation(rule.at("to"), "is not set, so pods can reach the metadata service")
+        for block, address in ((peer.at("ipBlock"), address) for peer in rule.at("to").each() for address in METADATA):
+            if block.absent or not _includes(block.at("cidr"), address):
+                continue
+            if not any(_includes(each, address) for each in block.at("except").each()):
+                yield violation(block.at("except"), "does not exclude the metadata service")
+
+
+def _reaches_port(rule: Field) -> bool:
+    """True if a rule allows the port of the metadata service. A port name belongs to a pod, so it never does."""
+    ports = list(rule.at("ports").each())
+    for each in ports:
+        port = each.at("port").text()
+        if each.at("protocol").text() == "UDP" or (port and not port.isdigit()):
+            continue
+        if not port or int(port) <= METADATA_PORT <= (each.at("endPort").number() or int(port)):
+            return True
+    return not ports
+
+
+def _includes(field: Field, address: Network) -> bool:
+    block = block_of(field)
+    return block.version == address.version and address.network_address in block
+
+
+@resource_rule(objects("kubernetes:core:Service"), Severity.HIGH, "NSA-CISA: network separation; Kyverno restrict-node-port; inference")
+def network_disallow_node_port(service: Resource, _: Parameters) -> Violations:
+    """Services open no port outside the cluster.
+    Why: A port of an engine outside the cluster bypasses the gateway and its keys.
+    Remedy: use type ClusterIP, and expose the gateway with an Ingress, a route or a load balancer that uses TLS.
+    """
+    kind = service.at("spec", "type").text()
+    if kind == "NodePort" or (kind == "LoadBalancer" and not _is_gateway_load_balancer(service)):
+        yield violation(service.at("spec", "type"), "exposes the Service outside the cluster")
+    if kind == "ExternalName":
+        yield violation(service.at("spec", "externalName"), "points to a host outside the cluster")
+    elif not service.at("spec", "selector").value:
+        yield violation(service.at("spec", "selector"), "is not set, so anyone who can write its endpoints can redirect its clients")
+    yield from violations(service.at("spec", "externalIPs"), lambda field: field.has_items, "claims addresses outside the cluster")
+
+
+def _is_gateway_load_balancer(service: Resource) -> bool:
+    """True if the Service is a load balancer to the gateway's pods that has no node ports and terminates TLS."""
+    spec = service.at("spec")
+    to_gateway = spec.at("selector", COMPONENT_LABEL).text() == "gateway"
+    no_node_ports = spec.at("allocateLoadBalancerNodePorts").flag() is False
+    certificate = service.at("metadata", "annotations", "service.beta.kubernetes.io/aws-load-balancer-ssl-cert").text()
+    return to_gateway and no_node_ports and bool(certificate)
+
+
+@resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy", CILIUM), Severity.MEDIUM, "NSA-CISA: network separation; inference")
+def network_require_policy_ports(policy: Resource, _: Parameters) -> Violations:
+    """Network policies name ports and peers.
+    Why: A rule without ports also opens the metrics, debug and administration ports, and a rule without peers opens them to every pod. Pods
+    that one policy selects may use a range of ports above 1023 among themselves, because torch, NCCL and Ray choose ports at start.
+    Remedy: list each port under the rule's ports, for example {port: 8000, protocol: TCP}, and name the pods or networks that may connect.
+    """
+    if policy.kind == CILIUM:
+        for spec in (policy.at("spec"), *policy.at("specs").each()):
+            yield from _cilium_violations(spec)
+        return
+    for rule, peers_at in ((rule, peers_at) for side, peers_at in SIDES for rule in policy.select("spec", side, "*")):
+        if not rule.at("ports").has_items:
+            yield violation(rule.at("ports"), "is not set, so every port is open")
+        for port in rule.at("ports").each():
+            if port.at("port").absent or not port.at("endPort").absent:
+                low = (port.at("port").number() or 0) < LOWEST_OPEN_PORT
+                if low or not _is_among_selected(policy, rule.at(peers_at)):
+                    yield violation(port, "opens more than one port")
+    yield from _any_source(policy.at("spec"))
+
+
+def _any_source(spec: Field) -> Violations:
+    """Rules that allow any source, each or together. Only the gateway may do so."""
+    if spec.at("podSelector", "matchLabels", COMPONENT_LABEL).text() == "gateway":
+        return
+    rules = list(spec.at("ingress").each())
+    for rule in rules:
+        peers = list(rule.at("from").each())
+        if not peers or opens(each for each in peers if not each.at("namespaceSelector").absent or not each.at("ipBlock").absent):
+            yield violation(rule.at("from"), "allows any source")
+    if len(rules) > 1 and cover_internet(blocks_of(peer for rule in rules for peer in rule.at("from").each())):
+        yield violation(spec.at("ingress"), "allows any address, through several rules together")
+
+
+def _cilium_violations(spec: Field) -> Violations:
+    for side, peers_at in SIDES:
+        for rule in spec.at(side).each():
+            if not any(name.startswith(peers_at) and not name.endswith("Ports") for name, _field in rule.entries()):
+                yield violation(rule, "names no peer, so it allows any source")
+            if not {*ANY_SOURCE}.isdisjoint(rule.at(f"{peers_at}Entities").texts()):
+                yield violation(rule.at(f"{peers_at}Entities"), "allows any source")
+            blocks = map(block_of, rule.at(f"{peers_at}CIDR").each())
+            if is_internet(blocks) or cover_internet(rule.at(f"{peers_at}CIDRSet").each()):
+                yield violation(rule, "covers all addresses")
+
+
+def _is_among_selected(policy: Resource, peers: Field) -> bool:
+    """True if the only peers are the pods that the policy selects, for example those of one engine."""
+    selected = labels_at(policy.at("spec", "podSelector", "matchLabels"))
+    fields = list(peers.each())
+    if not selected or len(fields) != 1 or set(fields[0].value) != {"podSelector"}:
+        return False
+    selector = fields[0].at("podSelector")
+    return set(selector.value) == {"matchLabels"} and labels_at(selector.at("matchLabels")) == selected
+
+
+@resource_rule(objects("kubernetes:core:Service"), Severity.MEDIUM)
+def service_disallow_name_vllm(service: Resource, _: Parameters) -> Violations:
+    """No Service is named vllm.
+    Why: Kubernetes would set VLLM_PORT=tcp://... in the pods of the namespace. vLLM reads it as its own port and exits.
+    Remedy: name the Service after its model.
+    """
+    yield from violations(service.at("metadata", "name"), lambda name: name.text() == "vllm", "is a name that breaks vLLM")
+
+
+@stack_rule(Severity.HIGH, "CIS EKS 4.3.2; CKV2_K8S_6; NSA-CISA: network policies")
+def stack_require_default_deny(stack: Stack, _: Parameters) -> Violations:
+    """Namespaces with workloads deny traffic by default.
+    Why: Without it, every pod of the cluster can reach every engine.
+    Remedy: add a NetworkPolicy with an empty podSelector, policyTypes Ingress and Egress, and no rule that allows all traffic.
+    """
+    namespaces: set[str] = set()
+    for workload in stack.of(*SERVING_WORKLOADS):
+        with stack.unreadable:
+            namespace = workload.at("metadata", "namespace")
+            if namespace.text() not in namespaces:
+                namespaces.add(namespace.text())
+                for side in ("Ingress", "Egress"):
+                    with stack.unreadable:
+                        if not _denied(stack, workload, side):
+                            yield violation(namespace, "has no default-deny network policy")
+
+
+def _denied(stack: Stack, workload: Resource, side: str) -> bool:
+    """True if a policy denies that side in the workload's namespace. Raises FieldError if only an unreadable policy could."""
+    return any_matching(stack.of(NETWORK_POLICY), lambda each: each.namespace == workload.namespace and isolates(each, side))
+
+
+@stack_rule(Severity.CRITICAL, "inference; NSA-CISA: network policies")
+def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Violations:
+    """Only named pods can reach a model.
+    Why: Any pod that can reach a model's port can use the model without a key.
+    Remedy: add a NetworkPolicy that selects the model's pods and lists the allowed peers under ingress.from.
+    """
+    for pod in engines_of(stack):
+        with stack.unreadable:
+            for policy in selecting(stack, NETWORK_POLICY, pod, "spec", "podSelector"):
+                with stack.unreadable:
+                    for rule in policy.select("spec", "ingress", "*"):
+                        if not rule.at("from").has_items or opens(rule.at("from").each()):
+                            yield violation(rule.at("from"), "lets any pod reach a model")
+        with stack.unreadable:
+            selected = selecting(stack, NETWORK_POLICY, pod, "spec", "podSelector")
+            if not any_matching(selected, lambda policy: "Ingress" in sides_of(policy)):
+                yield violation(pod.resource.at("metadata", "name"), "has no network policy for ingress")

@@ -1,0 +1,195 @@
+"""Pods and Jobs: resources, tokens, placement and labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from inferplan.kube.names import MANAGED_BY_LABEL
+from inferplan.policies.engine.fields import Field
+from inferplan.policies.engine.resource import Resource, Stack, objects
+from inferplan.policies.engine.rule import (
+    Edit,
+    Level,
+    Parameters,
+    Severity,
+    Violations,
+    must_be,
+    parameter,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
+from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate, pod_subject
+from inferplan.policies.subjects.programs import image_of
+from inferplan.policies.subjects.workloads import WORKLOADS, least_replicas
+
+LABELLED = objects(
+    *("kubernetes:core:Namespace", "kubernetes:core:Service", "kubernetes:core:ConfigMap", "kubernetes:core:Secret"),
+    *("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet", "kubernetes:batch:Job", "kubernetes:policy:PodDisruptionBudget"),
+    *("kubernetes:networking.k8s.io:NetworkPolicy", "kubernetes:networking.k8s.io:Ingress"),
+)
+ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
+CONTROLLERS = ["registry.k8s.io/autoscaling/cluster-autoscaler", "public.ecr.aws/eks/aws-load-balancer-controller"]
+ACCOUNT = "kubernetes:core:ServiceAccount"
+# Audiences of the API server. A token with another audience, for example AWS, is useless in the cluster.
+API_AUDIENCES = ("", "api", "kubernetes", "https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
+TOKEN_SECRET = re.compile(r"-token-[a-z0-9]{5}\Z")
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+SYSTEM_PRIORITIES = ("system-node-critical", "system-cluster-critical")
+# A path in the pod, the problem, and when a value causes it.
+SETTINGS = (
+    (("nodeName",), "bypasses the scheduler and every taint", bool),
+    (("hostAliases",), "maps host names to other addresses", bool),
+    (("dnsConfig", "nameservers"), "uses name servers other than the cluster's", bool),
+    (("dnsPolicy",), "uses name servers other than the cluster's", lambda value: value == "None"),
+    (("shareProcessNamespace",), "lets containers read each other's memory and environment", bool),
+)
+
+
+@resource_rule(objects("kubernetes:batch:Job", "kubernetes:batch:CronJob"), Severity.MEDIUM)
+def job_require_end(job: Resource, _: Parameters) -> Violations:
+    """Jobs have a deadline.
+    Why: A Job without a deadline can wait for a volume that hangs, and the update waits for the Job.
+    Remedy: set spec.activeDeadlineSeconds, for example 3600.
+    """
+    spec = job.at("spec") if job.short_kind == "Job" else job.at("spec", "jobTemplate", "spec")
+    yield from violations(spec.at("activeDeadlineSeconds"), lambda field: not field.number(), "is not set")
+
+
+def _set_managed_by(object_: Resource) -> Iterator[Edit]:
+    if object_.at("metadata", "labels", MANAGED_BY_LABEL).absent:
+        yield Edit(("metadata", "labels", MANAGED_BY_LABEL), value="pulumi")
+
+
+@resource_rule(LABELLED, Severity.LOW, "inference; Kyverno require-labels", level=Level.ADVISORY, remediate=_set_managed_by)
+def object_require_managed_by(object_: Resource, _: Parameters) -> Violations:
+    """Objects have a managed-by label.
+    Why: The label names the program that manages an object and that would undo a manual change.
+    Remedy: set metadata.labels[app.kubernetes.io/managed-by], for example to pulumi.
+    """
+    yield from violations(object_.at("metadata", "labels", MANAGED_BY_LABEL), lambda field: not field.text(), "is not set")
+
+
+def _disable_service_links(pod: PodTemplate) -> Iterator[Edit]:
+    yield Edit(pod.at("enableServiceLinks").keys, value=False)
+
+
+@resource_rule(PODS, Severity.MEDIUM, "inference; CIS EKS 4.5", remediate=_disable_service_links)
+def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Violations:
+    """Pods get no environment variables from Services.
+    Why: A Service called vllm makes Kubernetes set VLLM_PORT, which vLLM rejects. Other variables tell the pod which Services exist.
+    Remedy: set enableServiceLinks: false.
+    """
+    if not pod.partial:
+        yield from must_be(pod.at("enableServiceLinks"), value=False)
+
+
+def _disable_token_mount(part: PodTemplate | Resource) -> Iterator[Edit]:
+    yield Edit(part.at("automountServiceAccountToken").keys, value=False)
+
+
+def _pods_or_account(resource: Resource) -> Iterator[PodTemplate | Resource]:
+    yield from [resource] if resource.kind == ACCOUNT else resource.parts(PODS)
+
+
+TOKENS = pod_subject("tokens", _pods_or_account, ACCOUNT)
+
+
+@parameter("controllers", CONTROLLERS, "Images, without tags, of controllers that call the Kubernetes API with a token that expires")
+@resource_rule(TOKENS, Severity.MEDIUM, "CIS EKS 4.1.6; NSA-CISA: service account tokens", remediate=_disable_token_mount)
+def pod_disallow_token_mount(part: PodTemplate | Resource, parameters: Parameters) -> Violations:
+    """Pods mount no token for the Kubernetes API.
+    Why: Inference servers never call the Kubernetes API, but an attacker with a stolen token would.
+    Remedy: set automountServiceAccountToken: false on the pod and its ServiceAccount, and give projected tokens the audience of the service
+    that needs them.
+    """
+    if isinstance(part, Resource) or not part.partial:
+        yield from must_be(part.at("automountServiceAccountToken"), value=False)
+    if isinstance(part, Resource):
+        if part.object_name == "default":
+            role = part.at("metadata", "annotations", ROLE_ANNOTATION)
+            yield from violations(role, Field.text, "gives an AWS role to every pod without its own service account")
+        return
+    for volume in part.at("volumes").each():
+        for token in volume.select("projected", "sources", "*", "serviceAccountToken"):
+            images = {image_of(container.at("image")).name for container in part.containers}
+            if images and images <= set(parameters["controllers"]):
+                continue
+            if not token.absent and token.at("audience").text().rstrip("/") in API_AUDIENCES:
+                yield violation(token, "mounts a token for the Kubernetes API")
+        if TOKEN_SECRET.search(volume.at("secret", "secretName").text()):
+            yield violation(volume.at("secret"), "mounts a token for the Kubernetes API")
+
+
+@resource_rule(CONTAINERS, Severity.MEDIUM, "NSA-CISA: resource policies; inference")
+def pod_require_cpu_request(container: Container, _: Parameters) -> Violations:
+    """Containers request CPU.
+    Why: Without a CPU request the server cannot keep its accelerator busy when the node is busy. A CPU limit is not required, because it
+    throttles.
+    Remedy: set resources.requests.cpu on every container, or on the pod.
+    """
+    request, limit = (container.at("resources", side, "cpu") for side in ("requests", "limits"))
+    if container.ephemeral or container.pod.at("resources", "requests", "cpu").quantity():
+        return
+    # The default of the request is the limit.
+    if not (limit if request.absent else request).quantity():
+        yield violation(request, "is not set")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH, "NSA-CISA: resource policies; inference")
+def pod_require_memory_limit(container: Container, _: Parameters) -> Violations:
+    """Containers have a memory limit.
+    Why: Without a limit, a server that runs out of memory takes the other pods of its node with it.
+    Remedy: set resources.limits.memory on every container, or on the pod; the default of the request is the limit.
+    """
+    limit, request = (container.at("resources", side, "memory") for side in ("limits", "requests"))
+    if container.ephemeral or container.pod.at("resources", "limits", "memory").quantity():
+        return
+    if not limit.quantity():
+        yield violation(limit, "is not set")
+    elif not request.absent and not request.quantity():
+        yield violation(request, "is zero")
+
+
+@stack_rule(Severity.MEDIUM, "inference; CKV topologySpreadConstraints-policy")
+def pod_require_spread(stack: Stack, _: Parameters) -> Violations:
+    """Replicas are spread over nodes or zones.
+    Why: If all replicas run on one node, its failure takes the model down.
+    Remedy: set topologySpreadConstraints or podAntiAffinity on workloads with two or more replicas, including the minimum of their
+    autoscaler.
+    """
+    for workload in stack.of(*WORKLOADS):
+        with stack.unreadable:
+            for pod in workload.parts(PODS):
+                spread = pod.at("topologySpreadConstraints").has_items or pod.at("affinity", "podAntiAffinity").value
+                if not spread and least_replicas(stack, workload) >= 2:
+                    yield violation(pod.at("topologySpreadConstraints"), "is not set, but there are several replicas")
+
+
+@parameter("namespaces", ["default", "kube-system", "kube-public", "kube-node-lease"], "Namespaces that are not for workloads")
+@resource_rule(
+    PODS, Severity.HIGH, "Kyverno restrict-controlplane-scheduling; Kyverno restrict-node-selection; CIS EKS 4.5.2; CIS Kubernetes 5.7"
+)
+def pod_restrict_reach(pod: PodTemplate, parameters: Parameters) -> Violations:
+    """Pods stay on their pool and use the cluster's name servers.
+    Why: A pod on a control plane node is close to the cluster's keys. A pod with its own name servers can be sent to a false model hub.
+    Remedy: tolerate the taints of the pool by key, omit nodeName, hostAliases and dnsConfig.nameservers, and use a namespace for workloads.
+    """
+    yield from (violation(pod.at(*keys), problem) for keys, problem, is_wrong in SETTINGS if is_wrong(pod.at(*keys).value))
+    for toleration in pod.at("tolerations").each():
+        key = toleration.at("key")
+        if toleration.at("operator").text() == "Exists" and not key.text():
+            yield violation(toleration, "tolerates every taint, including those of the control plane")
+        elif key.text() in CONTROL_PLANE:
+            yield violation(key, "lets the pod run on the control plane")
+    mounts = (each for container in pod.containers for each in container.select("volumeMounts", "*", "mountPropagation"))
+    yield from violations(mounts, lambda field: field.text() == "Bidirectional", "propagates mounts of the container to the node")
+    # A DaemonSet, for example a device plugin, belongs to the node.
+    if pod.resource.short_kind != "DaemonSet":
+        if pod.at("priorityClassName").text() in SYSTEM_PRIORITIES:
+            yield violation(pod.at("priorityClassName"), "can evict every other pod on the node")
+        namespace = pod.resource.at("metadata", "namespace")
+        if namespace.text() in parameters["namespaces"]:
+            yield violation(namespace, "is a namespace that is not for workloads")

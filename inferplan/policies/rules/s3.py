@@ -1,0 +1,171 @@
+"""S3 buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from inferplan.policies.engine.fields import Field, UnknownFieldError, any_matching, matching
+from inferplan.policies.engine.resource import Resource, Stack, objects
+from inferplan.policies.engine.rule import (
+    Level,
+    Parameters,
+    Severity,
+    Violations,
+    is_set,
+    must_be,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
+from inferplan.policies.iam.documents import BUCKETS, statements
+
+EVERYBODY = ("/AllUsers", "/AuthenticatedUsers")
+ENCRYPTION_KIND = "aws:s3:BucketServerSideEncryptionConfiguration"
+ALGORITHMS = ("AES256", "aws:kms", "aws:kms:dsse")
+VERSIONING_KIND = "aws:s3:BucketVersioning"
+
+
+def kind_and_v2(kind: str) -> tuple[str, str]:
+    """A kind of resource that configures a bucket, under both of its names."""
+    return kind, f"{kind}V2"
+
+
+def configures(sibling: Resource, bucket: Resource) -> bool:
+    """True if `sibling` configures `bucket`: by the bucket's name, or by a dependency if a name is not known yet."""
+    try:
+        name, own = sibling.at("bucket").text(), bucket.at("bucket").text()
+        if name and own:
+            return name == own
+    except UnknownFieldError:
+        pass
+    # A resource can depend on two buckets, as logging does: the property `bucket` decides.
+    sources = sibling.property_dependencies.get("bucket")
+    return bucket.urn in (sibling.dependencies if sources is None else sources)
+
+
+def buckets_without(stack: Stack, kind: str, *, problem: str, own: Callable[[Resource], Iterable[Any]] = lambda _: ()) -> Violations:
+    """A violation for each bucket without a resource of `kind` and without the same settings of its `own`."""
+    siblings = list(stack.of(*kind_and_v2(kind)))
+    for bucket in stack.of(*BUCKETS):
+        with stack.unreadable:
+            if not any_matching(siblings, lambda each, bucket=bucket: configures(each, bucket)) and not any(own(bucket)):
+                yield violation(bucket.at("bucket"), problem)
+
+
+@resource_rule(objects("aws:s3:BucketPublicAccessBlock"), Severity.CRITICAL, "Security Hub S3.8; CKV_AWS_53-56; CIS AWS 2.1.4")
+def s3_disallow_public_access(block: Resource, _: Parameters) -> Violations:
+    """Buckets block public access, whatever their policy says.
+    Why: Anyone can download the weights and adapters in a public bucket.
+    Remedy: set blockPublicAcls, blockPublicPolicy, ignorePublicAcls and restrictPublicBuckets to true.
+    """
+    for name in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"):
+        yield from must_be(block.at(name), value=True)
+
+
+@resource_rule(objects(*BUCKETS, "aws:s3:BucketAcl", "aws:s3:BucketAclV2"), Severity.CRITICAL, "Security Hub S3.2; CKV_AWS_20; CKV_AWS_57")
+def s3_disallow_public_acl(bucket: Resource, _: Parameters) -> Violations:
+    """No bucket has a public ACL.
+    Why: A public ACL opens the bucket, whatever its policy says.
+    Remedy: remove the ACL and grants to all users, or set acl to private.
+    """
+    if bucket.at("acl").text().startswith(("public", "authenticated")):
+        yield violation(bucket.at("acl"), "gives other principals access to the bucket")
+    grants = (*bucket.at("grants").each(), *bucket.at("accessControlPolicy", "grants").each())
+    uris = (uri for grant in grants for uri in (grant.at("uri"), grant.at("grantee", "uri")))
+    yield from violations(uris, lambda uri: uri.text().endswith(EVERYBODY), "gives other principals access to the bucket")
+
+
+@resource_rule(objects("aws:s3:BucketPolicy", *BUCKETS), Severity.CRITICAL, "Security Hub S3.2; CKV_AWS_70; CKV_AWS_375")
+def s3_disallow_public_policy(holder: Resource, _: Parameters) -> Violations:
+    """No bucket policy allows public access.
+    Why: With the principal *, anyone can use the bucket.
+    Remedy: name the roles that may read, or limit the statement to an organization, account or VPC with a condition.
+    """
+    yield from (violation(each.field, "allows any principal") for each in statements(holder.at("policy")) if each.is_public())
+
+
+@stack_rule(Severity.CRITICAL, "Security Hub S3.8; CKV2_AWS_6")
+def s3_require_block(stack: Stack, _: Parameters) -> Violations:
+    """Every bucket has a public access block.
+    Why: Without it, one wrong policy opens the bucket to the public.
+    Remedy: add an aws.s3.BucketPublicAccessBlock for the bucket.
+    """
+    yield from buckets_without(stack, "aws:s3:BucketPublicAccessBlock", problem="has no public access block")
+
+
+@stack_rule(Severity.HIGH, "Security Hub S3.17; CKV_AWS_145; CKV_AWS_19")
+def s3_require_encryption(stack: Stack, _: Parameters) -> Violations:
+    """Every bucket sets its encryption.
+    Why: Without this setting, the default of the AWS account decides how weights are encrypted.
+    Remedy: add an aws.s3.BucketServerSideEncryptionConfiguration for the bucket.
+    """
+    yield from buckets_without(stack, ENCRYPTION_KIND, own=_own_rules, problem="has no encryption settings")
+    for each in stack.of(*kind_and_v2(ENCRYPTION_KIND), *BUCKETS):
+        with stack.unreadable:
+            rules = _own_rules(each) if each.kind in BUCKETS else each.at("rules").each()
+            algorithms = (rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm") for rule in rules)
+            yield from violations(algorithms, lambda field: field.text() not in ALGORITHMS, "is not an encryption algorithm of S3")
+
+
+def _own(bucket: Resource, name: str) -> Iterator[Field]:
+    """Settings in the bucket itself. Releases of the provider differ: `name` or its plural, a list or a single map."""
+    return (each for key in (name, f"{name}s") for each in bucket.at(key).items())
+
+
+def _own_rules(bucket: Resource) -> Iterator[Field]:
+    for each in _own(bucket, "serverSideEncryptionConfiguration"):
+        yield from each.at("rule").items()
+        yield from each.at("rules").items()
+
+
+@stack_rule(Severity.LOW, "Security Hub S3.9; CKV_AWS_18", level=Level.ADVISORY)
+def s3_require_logging(stack: Stack, _: Parameters) -> Violations:
+    """Every bucket has access logs.
+    Why: After a leak, access logs are the only way to tell what was read.
+    Remedy: add an aws.s3.BucketLogging for the bucket.
+    """
+    yield from buckets_without(stack, "aws:s3:BucketLogging", own=lambda bucket: _own(bucket, "logging"), problem="has no access logs")
+
+
+@stack_rule(Severity.HIGH, "Security Hub S3.5; CKV_AWS_379")
+def s3_require_tls(stack: Stack, _: Parameters) -> Violations:
+    """Every bucket requires TLS.
+    Why: Without TLS, weights and credentials can be read on the network.
+    Remedy: add an aws.s3.BucketPolicy that denies s3:* where aws:SecureTransport is false.
+    """
+    for bucket in stack.of(*BUCKETS):
+        with stack.unreadable:
+            separate = matching(stack.of("aws:s3:BucketPolicy"), lambda each, bucket=bucket: configures(each, bucket))
+            policies = [each.at("policy") for each in ([bucket] if is_set(bucket.at("policy")) else []) + list(separate)]
+            if not any_matching(policies, _requires_tls):
+                yield violation(policies[0] if policies else bucket.at("bucket"), "does not deny requests without TLS")
+
+
+def _requires_tls(field: Field) -> bool:
+    """True if a statement denies all principals all actions without TLS."""
+    return any(
+        statement.effect == "Deny"
+        and "*" in statement.principals
+        and any(action.lower() in ("*", "s3:*") for action in statement.actions)
+        and any(each.key == "aws:securetransport" and each.values == ("false",) for each in statement.conditions())
+        for statement in statements(field)
+    )
+
+
+@stack_rule(Severity.MEDIUM, "Security Hub S3.14; CKV_AWS_21")
+def s3_require_versioning(stack: Stack, _: Parameters) -> Violations:
+    """Every bucket keeps versions.
+    Why: A model with an overwritten shard no longer loads. Versioning lets you restore the shard.
+    Remedy: add an aws.s3.BucketVersioning with status Enabled for the bucket.
+    """
+    yield from buckets_without(stack, VERSIONING_KIND, own=_versioned, problem="has no versioning")
+    for each in stack.of(*kind_and_v2(VERSIONING_KIND)):
+        with stack.unreadable:
+            status = each.at("versioningConfiguration", "status")
+            yield from violations(status, lambda field: field.text() != "Enabled", "is not Enabled")
+
+
+def _versioned(bucket: Resource) -> Iterator[bool | None]:
+    return (each.at("enabled").flag() for each in _own(bucket, "versioning"))

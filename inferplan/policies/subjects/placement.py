@@ -1,0 +1,241 @@
+"""Labels, selectors, taints, nodes, claims of devices and queues of a stack: where its pods can run."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from inferplan.kube.names import QUEUE_LABEL, RESOURCE_VENDORS, vendor_of
+from inferplan.policies.engine.fields import Field, UnseenFieldError, matching
+from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.subjects.pods import PodTemplate
+
+_EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
+
+# Labels that the kubelet, the cloud and feature discovery add to a running node.
+_ADDED_LABELS = re.compile(
+    r"([a-z.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|eks\.amazonaws\.com|nvidia\.com|intel\.com|amd\.com|karpenter\.sh)/"
+)
+_UNLIMITED = dict.fromkeys(RESOURCE_VENDORS.values(), math.inf)
+# Taints that Kubernetes and the cloud's controller add while a node starts, fails or drains.
+# https://kubernetes.io/docs/reference/labels-annotations-taints/, read 2026-11.
+_LIFECYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_LOCAL = "kubernetes:kueue.x-k8s.io:LocalQueue"
+_CLUSTER = "kubernetes:kueue.x-k8s.io:ClusterQueue"
+_RESOURCES = "kubernetes:resource.k8s.io"
+_CLAIMS = {
+    "resourceClaimName": (f"{_RESOURCES}:ResourceClaim", ("spec",)),
+    "resourceClaimTemplateName": (f"{_RESOURCES}:ResourceClaimTemplate", ("spec", "spec")),
+}
+# Device classes of the vendors' drivers.
+_DEVICE_CLASSES = {
+    "gpu.nvidia.com": "nvidia",
+    "mig.nvidia.com": "nvidia",
+    "gaudi.intel.com": "habana",
+    "gpu.amd.com": "amd",
+    "neuron.aws.com": "aws",
+    "neuron.amazonaws.com": "aws",
+    "tpu.google.com": "google",
+}
+
+
+class Node(NamedTuple):
+    """One declared node with its accelerators by vendor. Unknown labels are None and match any pod."""
+
+    labels: dict[str, str] | None
+    taints: tuple[Field, ...]
+    accelerators: dict[str, float]
+
+
+def labels_at(field: Field) -> dict[str, str]:
+    return {key: each.text() for key, each in field.entries()}
+
+
+def matches_labels(selector: Field, labels: dict[str, str]) -> bool:
+    """True if a label selector (matchLabels, matchExpressions) matches `labels`. Raises FieldError."""
+    if any(labels.get(key) != each.text() for key, each in selector.at("matchLabels").entries()):
+        return False
+    return all(_expression(each, labels) for each in selector.at("matchExpressions").each())
+
+
+def _expression(expression: Field, labels: dict[str, str]) -> bool:
+    key, values = expression.at("key").text(), expression.at("values").texts()
+    match expression.at("operator").text():
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case _:
+            return key not in labels
+
+
+def nodes_of(stack: Stack) -> Iterator[Node]:
+    """The nodes that the stack declares, with EKS node groups and Karpenter NodePools at their maximum size.
+
+    A NodePool without a limit of nodes is one node with unlimited accelerators. It records what it cannot read, and counts it as suitable, so that no pod is blocked because of it.
+    """
+    for each in stack.of("kubernetes:core:Node"):
+        labels, taints, accelerators = None, (), _UNLIMITED
+        with stack.unreadable:
+            labels = labels_at(each.at("metadata", "labels"))
+            taints = tuple(taint for taint in each.at("spec", "taints").each() if not taint.at("key").text().startswith(_LIFECYCLE_TAINTS))
+        with stack.unreadable:
+            accelerators = _allocatable(each)
+        yield Node(labels, taints, accelerators)
+    for group in stack.of("aws:eks:NodeGroup"):
+        labels, taints, accelerators, size = None, (), _UNLIMITED, None
+        with stack.unreadable:
+            labels, taints = labels_at(group.at("labels")), tuple(map(_taint, group.at("taints").each()))
+        with stack.unreadable:
+            accelerators = _eks_accelerators(stack, group)
+        with stack.unreadable:
+            size = group.at("scalingConfig", "maxSize").number() or 0
+        yield from _copies(Node(labels, taints, accelerators), size)
+    for pool in stack.of("kubernetes:karpenter.sh:NodePool"):
+        yield from _karpenter_nodes(stack, pool)
+
+
+def _karpenter_nodes(stack: Stack, pool: Resource) -> list[Node]:
+    labels, taints, accelerators, size = None, (), _UNLIMITED, None
+    template = pool.at("spec", "template")
+    with stack.unreadable:
+        requirements = {each.at("key").text(): each for each in template.at("spec", "requirements").each()}
+        # Karpenter labels each node with a value of every requirement, of which only our own and people's keys matter.
+        if all(_ADDED_LABELS.match(key) for key in requirements):
+            labels = labels_at(template.at("metadata", "labels"))
+        taints = tuple(template.at("spec", "taints").each())
+        types = requirements.get(_INSTANCE_TYPE)
+        if types is not None and types.at("operator").text() == "In":
+            accelerators = _accelerators_of_types(types.at("values").texts())
+    with stack.unreadable:
+        size = pool.at("spec", "replicas").number() or pool.at("spec", "limits", "nodes").quantity()
+    return _copies(Node(labels, taints, accelerators), size)
+
+
+def _copies(node: Node, size: float | None) -> list[Node]:
+    return [node] * int(size) if size is not None else [node._replace(accelerators=dict.fromkeys(node.accelerators, math.inf))]
+
+
+def _allocatable(node: Resource) -> dict[str, float]:
+    accelerators: dict[str, float] = {}
+    for name, field in node.at("status", "allocatable").entries():
+        if vendor_of(name):
+            accelerators[vendor_of(name)] = accelerators.get(vendor_of(name), 0) + (field.quantity() or 0)
+    return accelerators
+
+
+def _taint(taint: Field) -> Field:
+    effect = _EKS_EFFECTS.get(taint.at("effect").text(), "")
+    return Field({"key": taint.at("key").text(), "value": taint.at("value").text(), "effect": effect})
+
+
+def _eks_accelerators(stack: Stack, group: Resource) -> dict[str, float]:
+    # A node group for a capacity block has its instance type in the launch template.
+    templates = [each for urn in group.dependencies if (each := stack.by_urn(urn)) and each.kind == "aws:ec2:LaunchTemplate"]
+    types = group.at("instanceTypes").texts() or [each.at("instanceType").text() for each in templates if each.at("instanceType").text()]
+    return _accelerators_of_types(types, nvidia="NVIDIA" in group.at("amiType").text())
+
+
+def _accelerators_of_types(types: Sequence[str], *, nvidia: bool = False) -> dict[str, float]:
+    if any(each.startswith("dl1.") for each in types):
+        return {"habana": 8}
+    if nvidia or any(each.startswith(("g", "p")) for each in types):
+        # Without an instance type, the number of accelerators is unknown, so it is not limited.
+        return {"nvidia": min((_accelerators_of(each) for each in types), default=math.inf)}
+    return {}
+
+
+def _accelerators_of(instance_type: str) -> float:
+    family, _, size = instance_type.partition(".")
+    if family.startswith("p"):
+        return 1 if size == "4xlarge" else 8
+    return {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8, "metal": 8}.get(size, 1)
+
+
+def fits_on(pod: PodTemplate, node: Node) -> bool:
+    """True if a pod's nodeSelector and tolerations match `node`, ignoring labels that a running node gets. Raises FieldError."""
+    labels = node.labels
+    if labels is not None and any(
+        labels.get(key) != value and (key in labels or not _ADDED_LABELS.match(key))
+        for key, value in labels_at(pod.at("nodeSelector")).items()
+    ):
+        return False
+    return all(tolerates(pod, taint) for taint in node.taints)
+
+
+def tolerates(pod: PodTemplate, taint: Field) -> bool:
+    """True if a pod tolerates a node's taint; PreferNoSchedule excludes no pod. Raises FieldError."""
+    effect = taint.at("effect").text()
+    if effect == "PreferNoSchedule":
+        return True
+    for each in pod.at("tolerations").each():
+        if each.at("effect").text() not in ("", effect):
+            continue
+        key = each.at("key").text()
+        if each.at("operator").text() == "Exists":
+            if key in ("", taint.at("key").text()):
+                return True
+        elif key == taint.at("key").text() and each.at("value").text() == taint.at("value").text():
+            return True
+    return False
+
+
+def queue_of(resource: Resource) -> Field:
+    return resource.at("metadata", "labels", QUEUE_LABEL)
+
+
+def local_queues(stack: Stack, namespace: str) -> Iterator[Resource]:
+    return matching(stack.of(_LOCAL), lambda each: each.namespace in ("", namespace))
+
+
+def local_queue(stack: Stack, namespace: str, name: str) -> Resource | None:
+    return next(matching(local_queues(stack, namespace), lambda each: each.object_name == name), None)
+
+
+def cluster_queue_of(stack: Stack, local: Resource) -> Resource | None:
+    """The ClusterQueue of a LocalQueue, None if the stack does not declare it. Raises FieldError."""
+    name = local.at("spec", "clusterQueue").text()
+    return next(matching(stack.of(_CLUSTER), lambda each: each.object_name == name), None)
+
+
+def demand_of(stack: Stack, pod: PodTemplate) -> dict[str, float]:
+    """The number of accelerators that a pod requests, by vendor, with its claims, but without CEL expressions and ResourceSlices.
+
+    Raises FieldError, and UnseenFieldError for a claim of an unknown size: the stack does not declare it, or it claims all devices.
+    """
+    total = dict(pod.demand)
+    for reference in pod.at("resourceClaims").each():
+        for key, (kind, path) in _CLAIMS.items():
+            name = reference.at(key)
+            if not name.text():
+                continue
+            claim = next(stack.named(name.text(), pod.resource, kind), None)
+            if claim is None:
+                raise UnseenFieldError(name, "names a claim that the stack does not declare")
+            for request in claim.at(*path, "devices", "requests").each():
+                vendor, count = _demand_of_request(request)
+                if vendor:
+                    total[vendor] = total.get(vendor, 0) + count
+    return total
+
+
+def _demand_of_request(request: Field) -> tuple[str, float]:
+    """The vendor and number of one request. Since resource.k8s.io/v1beta2 they are in `exactly`. Raises FieldError."""
+    if not request.at("firstAvailable").absent:
+        raise UnseenFieldError(request.at("firstAvailable"), "leaves the choice of devices to the scheduler")
+    exactly = request if request.at("exactly").absent else request.at("exactly")
+    if exactly.at("allocationMode").text() == "All":
+        raise UnseenFieldError(exactly.at("allocationMode"), "claims all devices of a node")
+    name = exactly.at("deviceClassName")
+    # A compute domain is a network between accelerators.
+    if name.text().startswith("compute-domain-") and name.text().endswith(".nvidia.com"):
+        return "", 0
+    for ending, vendor in _DEVICE_CLASSES.items():
+        if f".{name.text()}".endswith(f".{ending}"):
+            return vendor, exactly.at("count").number_or(1)
+    raise UnseenFieldError(name, "is a device class that no rule knows")

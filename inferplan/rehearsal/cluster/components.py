@@ -1,0 +1,98 @@
+"""The five programs of a cluster: their command lines and health endpoints (`components.toml`), and the cluster's files.
+
+They listen on 127.0.0.1 only. etcd listens on a socket file in the cluster's directory, because it does not authenticate clients. The
+API server runs its default admission plugins (Pod Security, quota, limit ranges, priority, service accounts).
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferplan.rehearsal.cluster.api import Api
+
+_TABLE = tomllib.loads(Path(__file__).with_name("components.toml").read_text(encoding="utf-8"))
+
+ETCD, API_SERVER = "etcd", "kube-apiserver"
+OPERATORS = ("karpenter",)
+"""Programs that run in a cluster while a command needs them; they stop before the components."""
+
+COMPONENTS = tuple(name for name in _TABLE if name not in OPERATORS)
+"""In the order in which they start; they stop in reverse order."""
+
+LISTENING = tuple(name for name in COMPONENTS if name != ETCD)
+"""The components that need a TCP port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The files and addresses of one cluster.
+
+    Attributes:
+        directory: all files of the cluster, absolute; the programs' working directory; `delete` removes it.
+        ports: TCP port by component in `LISTENING`.
+    """
+
+    directory: Path
+    ports: dict[str, int]
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
+
+    @property
+    def context(self) -> str:
+        return f"inferplan-{self.name}"
+
+    @property
+    def pki(self) -> Path:
+        """The directory of keys and certificates, among them `ca.crt`, `admin.crt` and `admin.key`."""
+        return self.directory / "pki"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig (mode 0600, with certificates); the components use it too."""
+        return self.directory / "kubeconfig"
+
+    @property
+    def server(self) -> str:
+        """The API server's address, `https://127.0.0.1:PORT`."""
+        return f"https://127.0.0.1:{self.ports[API_SERVER]}"
+
+    def log(self, component: str) -> Path:
+        return self.directory / "logs" / f"{component}.log"
+
+    def api(self) -> Api:
+        return Api(self.server, self.pki)
+
+
+def arguments(component: str, layout: Layout) -> list[str]:
+    values = {"directory": layout.directory, "port": layout.ports.get(component), "ports": layout.ports}
+    return [each.format_map(values) for each in _TABLE[component]["arguments"]]
+
+
+def health_url(component: str, layout: Layout) -> str | None:
+    """The health endpoint of a component; None for etcd, which the API server's /readyz includes."""
+    url = _TABLE[component].get("health")
+    return url and url.format(port=layout.ports[component])
+
+
+def scheduler_configuration(layout: Layout) -> bytes:
+    """The scheduler's configuration: one replica, no request limit, and a retry of pending pods within two seconds."""
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(layout.kubeconfig), "qps": 500, "burst": 1000},
+        "leaderElection": {"leaderElect": False},
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 2,
+        "enableProfiling": False,
+    }
+    return json.dumps(document, indent=2).encode() + b"\n"
+
+
+def stage_configuration(stages: tuple[Path, ...]) -> bytes:
+    """kwok's configuration: the stages of fake nodes and their pods."""
+    return b"\n---\n".join(stage.read_bytes().strip() for stage in stages) + b"\n"

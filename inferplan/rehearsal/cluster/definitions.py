@@ -1,0 +1,60 @@
+"""Install the pinned CustomResourceDefinitions of an API group in a simulated cluster, or update them to the pinned version.
+
+They belong to the cluster, not to a stack, and are deleted with the cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from inferplan.rehearsal.cluster.api import Api, ApiError, UnknownKindError
+from inferplan.rehearsal.cluster.record import Cluster
+from inferplan.rehearsal.errors import ClusterError
+from inferplan.rehearsal.progress import Progress
+
+_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_MANAGER = "inferplan-definitions"
+_SERVED_SECONDS = 120.0
+_POLL_SECONDS = 0.05
+
+
+def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
+    """A function that installs the definitions of an API group, and returns False if none are pinned."""
+
+    def install(group: str) -> bool:
+        from inferplan.rehearsal.toolchain import crd_documents, crd_groups
+
+        if group not in crd_groups():
+            return False
+        with contextlib.closing(cluster.api()) as api:
+            try:
+                for definition in crd_documents(group, progress):
+                    if definition["kind"] == "CustomResourceDefinition":
+                        api.apply(f"{_PATH}/{definition['metadata']['name']}", definition, manager=_MANAGER, force=True)
+                        _await_served(api, definition)
+            except ApiError as error:
+                problem = f"the API server rejected the definitions of {group}: {error.message}"
+                raise ClusterError(problem, "inspect the definition in the message") from error
+        return True
+
+    return install
+
+
+def _await_served(api: Api, definition: dict[str, Any]) -> None:
+    spec = definition["spec"]
+    version = next(each["name"] for each in spec["versions"] if each["served"])
+    deadline = time.monotonic() + _SERVED_SECONDS
+    while True:
+        try:
+            api.resource(f"{spec['group']}/{version}", spec["names"]["kind"])
+        except UnknownKindError as missing:
+            if time.monotonic() > deadline:
+                problem = f"{definition['metadata']['name']} was applied, but is not served after {_SERVED_SECONDS:.0f} s"
+                remedy = "run the same command again; if it fails again, delete the cluster with inferplan down --cluster"
+                raise ClusterError(problem, remedy) from missing
+        else:
+            return
+        time.sleep(_POLL_SECONDS)  # discovery has no watch, and lags behind the Established condition

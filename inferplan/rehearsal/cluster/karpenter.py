@@ -1,0 +1,98 @@
+"""Karpenter in a simulated cluster: its own scheduler decides which machines to buy, and its kwok provider adds fake nodes for them.
+
+It runs while a command needs it, like the stubs of other operators: nodes that it added stay, and between commands none is
+added or removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from inferplan.rehearsal.cluster import processes
+from inferplan.rehearsal.cluster.api import UnknownKindError
+from inferplan.rehearsal.cluster.components import OPERATORS, Layout
+from inferplan.rehearsal.cluster.record import Cluster
+from inferplan.rehearsal.cluster.startup import Startup, free_ports
+from inferplan.rehearsal.errors import ClusterError
+from inferplan.rehearsal.files import write_atomically
+from inferplan.rehearsal.progress import Progress, silent
+
+_END_SECONDS = 120.0
+_POLL_SECONDS = 0.1
+_KARPENTER = OPERATORS[0]
+_POOL = "karpenter.sh/nodepool"
+_PRICE = "eks-node-viewer/instance-price"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Purchase:
+    """Machines of one type that Karpenter bought for a node pool; the price is that of one machine and hour in US dollars."""
+
+    pool: str
+    instance_type: str
+    capacity_type: str
+    count: int
+    usd_per_hour: Decimal
+
+
+@contextlib.contextmanager
+def karpenter(cluster: Cluster, instance_types: Sequence[Mapping[str, Any]], progress: Progress = silent) -> Iterator[None]:
+    """Run Karpenter on `cluster` until the block ends. It buys `instance_types`, in the form of its kwok provider.
+
+    The cluster must serve NodePools. Karpenter is built first if it is not in the cache. Raises RehearsalError.
+    """
+    from inferplan.rehearsal.toolchain.build import ensure_source
+    from inferplan.rehearsal.toolchain.pins import KARPENTER
+
+    program = ensure_source(KARPENTER, progress) / _KARPENTER
+    layout = Layout(cluster.directory, cluster.ports | free_ports((_KARPENTER, "karpenter-metrics")))
+    processes.end(cluster.directory, OPERATORS)  # of a command that was killed
+    write_atomically(cluster.directory / "instance-types.json", json.dumps(list(instance_types)).encode())
+    environment = {"KUBECONFIG": str(cluster.kubeconfig), "SYSTEM_NAMESPACE": "kube-system"}
+    try:
+        with contextlib.closing(cluster.api()) as api:
+            Startup(layout, {_KARPENTER: program}, silent, environment).start(OPERATORS, api, 1)
+        yield
+    finally:
+        processes.end(cluster.directory, OPERATORS)
+
+
+@contextlib.contextmanager
+def ending(cluster: Cluster, progress: Progress = silent) -> Iterator[None]:
+    """If Karpenter bought nodes of `cluster`, run it until those whose node pools the block deletes are gone. Raises RehearsalError."""
+    if not _claims(cluster):
+        yield
+        return
+    with karpenter(cluster, (), progress):
+        yield
+        deadline = time.monotonic() + _END_SECONDS
+        while ended := [each["metadata"]["name"] for each in _claims(cluster) if "deletionTimestamp" in each["metadata"]]:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"Karpenter does not end {', '.join(ended)}", "delete the cluster with inferplan down --cluster")
+            time.sleep(_POLL_SECONDS)
+
+
+def _claims(cluster: Cluster) -> list[dict[str, Any]]:
+    with contextlib.closing(cluster.api()) as api:
+        try:
+            return api.request("GET", api.resource("karpenter.sh/v1", "NodeClaim").path())["items"]
+        except UnknownKindError:
+            return []
+
+
+def purchases(cluster: Cluster) -> tuple[Purchase, ...]:
+    """The machines that Karpenter bought and that are still there."""
+    labels = [node["metadata"]["labels"] for node in cluster.get("/api/v1/nodes")["items"]]
+    bought = Counter(
+        (each[_POOL], each["node.kubernetes.io/instance-type"], each["karpenter.sh/capacity-type"], Decimal(each[_PRICE]))
+        for each in labels
+        if _POOL in each and _PRICE in each
+    )
+    return tuple(sorted(Purchase(pool, kind, capacity, count, price) for (pool, kind, capacity, price), count in bought.items()))

@@ -1,0 +1,179 @@
+"""Start, find and end the processes of one cluster, and no others.
+
+A process belongs to a cluster if it runs one of the cluster's programs and its command line contains the cluster's directory. That
+includes processes of a start that was killed and excludes reused process ids, so no id is stored.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+
+from inferplan.rehearsal.cluster.components import COMPONENTS, OPERATORS
+from inferplan.rehearsal.errors import ClusterError
+
+_PROGRAMS = (*COMPONENTS, *OPERATORS)
+_PROC = Path("/proc")
+_TERMINATE_SECONDS = 5.0
+_POLL_SECONDS = 0.01
+_LOG_LIMIT = 5_000_000
+
+_spawned: dict[int, subprocess.Popen[bytes]] = {}
+
+
+def spawn(component: str, program: Path, arguments: list[str], directory: Path, log: Path, environment: Mapping[str, str]) -> int:
+    """Start a program in `directory`, in a new session so that it survives this one, with output to `log`.
+
+    `environment` has variables besides the usual ones. Returns the process id. Raises ClusterError.
+    """
+    log.parent.mkdir(exist_ok=True)
+    if log.exists() and log.stat().st_size > _LOG_LIMIT:
+        log.replace(log.with_suffix(".old.log"))
+    with log.open("ab") as stream:
+        try:
+            process = subprocess.Popen(
+                [str(program), *arguments],
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=_environment() | dict(environment),
+            )
+        except OSError as error:
+            raise ClusterError(
+                f"cannot run {component} ({program}): {error.strerror}",
+                f"delete {program.parent} and run the same command again: it is built again",
+            ) from error
+    _spawned[process.pid] = process
+    # `end` finds processes by their command line, which the system shows a moment after the start.
+    while process.poll() is None and all(pid != process.pid for pid, _ in _command_lines()):
+        time.sleep(_POLL_SECONDS)
+    return process.pid
+
+
+def _environment() -> dict[str, str]:
+    # Not the caller's environment: a proxy variable would redirect requests to 127.0.0.1, and secrets would leak.
+    return {name: value for name in ("PATH", "HOME", "TMPDIR", "LANG") if (value := os.environ.get(name))}
+
+
+def exit_status(pid: int) -> int | None:
+    """Exit status of a process that this one started; None while it runs, or if another process started it."""
+    process = _spawned.get(pid)
+    return None if process is None else process.poll()
+
+
+def running(directory: Path) -> dict[str, list[int]]:
+    """Process ids of the cluster in `directory` by component; more than one after a start that was killed."""
+    pids: dict[str, list[int]] = {}
+    for pid, words in _command_lines():
+        component = Path(words[0]).name
+        if component in _PROGRAMS and any(f"{directory}/" in word for word in words[1:]) and not _is_zombie(pid):
+            pids.setdefault(component, []).append(pid)
+    return pids
+
+
+def _is_zombie(pid: int) -> bool:
+    process = _spawned.get(pid)
+    return process is not None and process.poll() is not None
+
+
+def is_stopped(pid: int) -> bool:
+    """True if the process is stopped by a signal; False if the system does not say."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in {"T", "t"}
+    except OSError:
+        return False
+
+
+def _command_lines() -> list[tuple[int, list[str]]]:
+    if not (_PROC / "self" / "cmdline").exists():
+        return _command_lines_by_ps()
+    lines = []
+    for entry in os.listdir(_PROC):  # noqa: PTH208 - thousands of entries; Path objects take four times as long
+        if not entry.isdigit():
+            continue
+        with suppress(OSError):
+            raw = Path(f"/proc/{entry}/cmdline").read_bytes()
+            if raw:
+                lines.append((int(entry), raw.decode(errors="replace").rstrip("\0").split("\0")))
+    return lines
+
+
+def _command_lines_by_ps() -> list[tuple[int, list[str]]]:
+    ps = shutil.which("ps")
+    if ps is None:
+        raise ClusterError("cannot list processes: this system has no /proc and no ps", "install ps (package procps)")
+    answer = subprocess.run([ps, "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
+    rows = (line.split(None, 1) for line in answer.stdout.splitlines())
+    return [(int(row[0]), row[1].split(" ")) for row in rows if len(row) == 2]
+
+
+def end(directory: Path, components: Sequence[str] = _PROGRAMS) -> list[str]:
+    """End the `components` of the cluster in `directory`; returns those that ran. Raises ClusterError if one does not end."""
+    pids = running(directory)
+    # Controllers first: without their API server they fill their logs.
+    ended = [component for component in reversed(_PROGRAMS) if component in components and component in pids]
+    for component in ended:
+        for pid in pids[component]:
+            _end_one(pid, component, directory)
+    return ended
+
+
+def _end_one(pid: int, component: str, directory: Path) -> None:
+    # Only etcd has data to write. The API server would wait for its clients for up to a minute after SIGTERM.
+    first = signal.SIGTERM if component == "etcd" else signal.SIGKILL
+    for signal_number in (first, signal.SIGKILL):
+        if not _signal_own(pid, signal_number, directory) or _gone_within(pid, _TERMINATE_SECONDS):
+            return
+    raise ClusterError(f"process {pid} ({component}) does not end", f"inspect it with `ps -p {pid}`, end it and run the same command again")
+
+
+def _signal_own(pid: int, number: signal.Signals, directory: Path) -> bool:
+    """Signal the process if it still belongs to the cluster; False if it is gone. Without a race where the system has pidfds."""
+    with suppress(ProcessLookupError), ExitStack() as stack:
+        send = partial(os.kill, pid)
+        if hasattr(os, "pidfd_open"):  # refers to this process even if its number is reused after the check
+            handle = os.pidfd_open(pid)
+            stack.callback(os.close, handle)
+            send = partial(signal.pidfd_send_signal, handle)
+        if any(pid in pids for pids in running(directory).values()):
+            send(number)
+            return True
+    return False
+
+
+def _gone_within(pid: int, seconds: float) -> bool:
+    process = _spawned.get(pid)
+    if process is not None:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        del _spawned[pid]
+        return True
+    if hasattr(os, "pidfd_open"):
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return True
+        try:
+            return bool(select.select([handle], [], [], seconds)[0])
+        finally:
+            os.close(handle)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(_POLL_SECONDS)  # this system cannot wait for a process that is not a child
+    return False

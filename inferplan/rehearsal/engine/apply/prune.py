@@ -1,0 +1,120 @@
+"""Delete the objects in a journal that are no longer declared, dependents before their dependencies.
+
+A rehearsal also deletes objects with `protect` or `retainOnDelete`, and the reason says what a real update would do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Final
+
+from inferplan.rehearsal.engine.apply.journal import Entry, Journal
+from inferplan.rehearsal.engine.apply.objects import Objects
+from inferplan.rehearsal.engine.wait.object_events import ApplyFailed, Deleted, Deleting, Failed, Target
+from inferplan.rehearsal.engine.wait.timeouts import limit_of
+from inferplan.rehearsal.errors import ObjectFailed
+
+# Deleted after other kinds, even without a dependency: pods need their node to end, claims wait for their pods.
+_RANKS: Final = {
+    "PersistentVolumeClaim": 1,
+    "ServiceAccount": 1,
+    "PersistentVolume": 2,
+    "ResourceQuota": 2,
+    "Namespace": 3,
+    "Node": 4,
+    "StorageClass": 4,
+    "CustomResourceDefinition": 4,
+}
+
+
+def waves(entries: Collection[Entry]) -> list[list[Entry]]:
+    """`entries` in groups to delete one after the other; the objects of a group can be deleted at the same time."""
+    groups: list[list[Entry]] = []
+    for rank in sorted({_RANKS.get(each.key.kind, 0) for each in entries}):
+        groups.extend(_waves([each for each in entries if _RANKS.get(each.key.kind, 0) == rank]))
+    return groups
+
+
+def _waves(entries: list[Entry]) -> list[list[Entry]]:
+    present = {each.urn for each in entries}
+    dependents: dict[str, int] = dict.fromkeys(present, 0)
+    for each in entries:
+        for urn in set(each.state.dependencies) & present:
+            dependents[urn] += 1
+    groups: list[list[Entry]] = []
+    left = sorted(entries, key=lambda each: -each.order)
+    while left:
+        free = [each for each in left if dependents[each.urn] == 0] or left[:1]  # programs cannot declare cycles; do not hang on one
+        groups.append(free)
+        left = [each for each in left if each not in free]
+        for each in free:
+            for urn in set(each.state.dependencies) & present:
+                dependents[urn] -= 1
+    return groups
+
+
+def target_of(entry: Entry) -> Target:
+    return Target(entry.key.kind, entry.key.namespace, entry.key.name, entry.urn)
+
+
+@dataclass(kw_only=True)
+class Pruner:
+    """Deletes entries of `journal` from the cluster, then from the journal."""
+
+    objects: Objects
+    journal: Journal
+    workers: int = 64
+    _failures: list[Failed] = field(default_factory=list)
+    _deleted: list[Target] = field(default_factory=list)
+
+    def prune(self, entries: Collection[Entry], *, reason: str) -> tuple[Target, ...]:
+        """Delete `entries`. The dependencies of an object that cannot be deleted stay. Raises ApplyFailed at the end."""
+        blocked: set[str] = set()
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="delete") as pool:
+            for wave in waves(entries):
+                self._delete_wave(pool, [each for each in wave if each.urn not in blocked], reason, blocked)
+        if self._failures:
+            raise ApplyFailed(self._failures, ())
+        return tuple(self._deleted)
+
+    def _delete_wave(self, pool: ThreadPoolExecutor, wave: Sequence[Entry], reason: str, blocked: set[str]) -> None:
+        running: dict[Future[tuple[bool, float]], Entry] = {pool.submit(self._delete, each, reason): each for each in wave}
+        for future in as_completed(running):
+            entry = running[future]
+            target = target_of(entry)
+            try:
+                existed, seconds = future.result()
+            except ObjectFailed as failed:
+                blocked.update(entry.state.dependencies)
+                self._failures.append(Failed(target=target, message=failed.message, remedy=failed.remedy))
+                self.objects.waiter.listener(self._failures[-1])
+            else:
+                if existed:
+                    self._deleted.append(target)
+                    self.objects.waiter.listener(Deleted(target=target, seconds=seconds))
+
+    def _delete(self, entry: Entry, reason: str) -> tuple[bool, float]:
+        """Returns True if the object existed, and the seconds until it was gone."""
+        began = time.monotonic()
+        try:
+            resource = self.objects.api.resource(entry.api_version, entry.key.kind)
+            live = self.objects.get(resource, entry.key)
+        except LookupError:
+            live = None  # the kind was deleted with its definition, and so were its objects
+        else:
+            if live is not None:
+                self.objects.waiter.listener(Deleting(target=target_of(entry), reason=reason + _difference(entry)))
+                self.objects.delete(entry.key, resource, live, limit_of(entry.state.delete_timeout))
+        self.journal.gone(entry.key)
+        return live is not None, time.monotonic() - began
+
+
+def _difference(entry: Entry) -> str:
+    if entry.state.protect:
+        return " (it is protected: a real update would fail)"
+    if entry.state.retain_on_delete:
+        return " (it is marked retainOnDelete: a real update would leave it)"
+    return ""

@@ -1,0 +1,179 @@
+"""`up` and `down` on a simulated cluster: run the program, apply the registered objects, prune the others.
+
+Clusters that the rehearsal did not start are rejected. Nothing is pruned after a failure. A run that was killed is completed
+by the next one: the journal lists every object that may exist, and applying twice is harmless. A second run at the same time
+ends with an error that names the first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from inferplan.rehearsal.cluster import Cluster, require_owned
+from inferplan.rehearsal.engine.apply.applier import Applier
+from inferplan.rehearsal.engine.apply.journal import Journal, read_entries
+from inferplan.rehearsal.engine.apply.objects import Objects
+from inferplan.rehearsal.engine.apply.prune import Pruner, target_of
+from inferplan.rehearsal.engine.program.monitor import Monitor
+from inferplan.rehearsal.engine.program.record import run
+from inferplan.rehearsal.engine.wait.object_events import ApplyFailed, Event, Listener, Target, silent
+from inferplan.rehearsal.engine.wait.timeouts import spelled
+from inferplan.rehearsal.engine.wait.waiter import Waiter
+from inferplan.rehearsal.engine.wait.watching import Watching
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.errors import BusyError, DiskFullError
+
+# Each registration holds a thread until its object is ready. Threads start when needed and must not run out: a Deployment
+# could wait for a node whose registration waits for a thread.
+_WORKERS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result of a run: targets in the order of their changes, and the duration in seconds.
+
+    `recording` is what the program declared; its `outputs` have live values, with secrets marked.
+    """
+
+    created: tuple[Target, ...] = ()
+    changed: tuple[Target, ...] = ()
+    replaced: tuple[Target, ...] = ()
+    unchanged: tuple[Target, ...] = ()
+    deleted: tuple[Target, ...] = ()
+    recording: Recording | None = field(default=None, repr=False)
+    seconds: float = 0.0
+
+    @property
+    def total_changes(self) -> int:
+        return len(self.created) + len(self.changed) + len(self.replaced) + len(self.deleted)
+
+
+@contextlib.contextmanager
+def exclusive(directory: Path, *, command: str) -> Iterator[None]:
+    """Lock the cluster in `directory`; the kernel releases the lock when this process ends.
+
+    Raises BusyError at once, with the other process's `command` (such as `up of local`), if the cluster is locked.
+    """
+    descriptor = os.open(directory / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _busy(descriptor) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "command": command, "since": time.time()}).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _busy(descriptor: int) -> BusyError:
+    try:
+        owner = json.loads(os.pread(descriptor, 4096, 0))
+        started = time.strftime("%H:%M:%S", time.localtime(owner["since"]))
+        ago = spelled(max(0.0, time.time() - owner["since"]))
+        problem = f"process {owner['pid']} ({owner['command']}) is changing this cluster since {started}, {ago} ago"
+        return BusyError(problem, f"wait for it to end, or stop it with `kill {owner['pid']}`, then try again")
+    except (ValueError, KeyError):  # it has the lock and has not written its name yet
+        return BusyError("another process has just begun to change this cluster", "wait for it to end, then try again")
+
+
+@contextlib.contextmanager
+def _session(
+    cluster: Cluster, listener: Listener, ensure_crds: Callable[[str], bool] | None, command: str
+) -> Iterator[tuple[Objects, Journal]]:
+    # Use the cluster that was identified, not the caller's handle.
+    cluster = require_owned(cluster.kubeconfig, cluster.context)
+    lock = threading.Lock()
+
+    def report(event: Event) -> None:
+        with lock:
+            listener(event)
+
+    with exclusive(cluster.directory, command=command), contextlib.closing(cluster.api()) as api:
+        watching = Watching(api)
+        waiter = Waiter(api=api, watching=watching, listener=report, inspect=f"kubectl --kubeconfig {cluster.kubeconfig}")
+        try:
+            journal = Journal(cluster.directory, cluster.uid)
+        except OSError as error:
+            raise DiskFullError(
+                f"cannot write the journal in {cluster.directory}: {error.strerror}", "free disk space and run the same command again"
+            ) from error
+        try:
+            yield Objects(api=api, waiter=waiter, ensure_crds=ensure_crds), journal
+        finally:
+            watching.stop()
+            journal.close()
+
+
+def apply(  # noqa: PLR0913 - the folder of the project is as much the input of a program as its configuration
+    program: Callable[[], object] | Path,
+    cluster: Cluster,
+    *,
+    project: str,
+    stack: str,
+    config: Mapping[str, str] | None = None,
+    secret_keys: Collection[str] = (),
+    listener: Listener = silent,
+    ensure_crds: Callable[[str], bool] | None = None,
+    root: Path | None = None,
+) -> Outcome:
+    """Apply what `program` declares to `cluster`, and wait until it is ready. Objects of other stacks stay.
+
+    `listener` gets one event at a time, from other threads, and must be quick. `ensure_crds(group)` is called when the
+    cluster lacks a kind of an API group; it returns True if it installed the group's definitions.
+
+    Raises ForeignClusterError, BusyError, ProgramFailed, ApplyFailed, DiskFullError, and KeyboardInterrupt (nothing keeps
+    running; the next run continues).
+    """
+    began = time.monotonic()
+    with _session(cluster, listener, ensure_crds, f"up of {stack}") as (objects, journal):
+        applier = Applier(objects=objects, journal=journal, digest_key=cluster.uid.encode())
+        monitor = Monitor(project=project, stack=stack, realizer=applier)
+        run(
+            program,
+            monitor,
+            config=config or {},
+            secret_keys=secret_keys,
+            preview=False,
+            workers=_WORKERS,
+            give_up=objects.waiter.watching.stop,
+            root=root,
+        )
+        if applier.failures:
+            raise ApplyFailed(applier.failures, applier.skipped)
+        ours = f"urn:pulumi:{stack}::{project}::"
+        stale = [each for key, each in journal.entries().items() if key not in applier.declared and each.urn.startswith(ours)]
+        deleted = Pruner(objects=objects, journal=journal).prune(stale, reason="no longer declared")
+        renamed = {target.urn for target in applier.changes["replaced"]}
+        return Outcome(
+            **{change: tuple(targets) for change, targets in applier.changes.items()},
+            deleted=tuple(target for target in deleted if target.urn not in renamed),
+            recording=monitor.recording(),
+            seconds=time.monotonic() - began,
+        )
+
+
+def down(cluster: Cluster, *, listener: Listener = silent) -> Outcome:
+    """Delete everything that `apply` created in `cluster`, in reverse order, also protected and retained resources.
+
+    Raises ForeignClusterError, BusyError, ApplyFailed.
+    """
+    began = time.monotonic()
+    with _session(cluster, listener, None, "down") as (objects, journal):
+        deleted = Pruner(objects=objects, journal=journal).prune(list(journal.entries().values()), reason="the stack is taken down")
+        return Outcome(deleted=deleted, seconds=time.monotonic() - began)
+
+
+def applied(cluster: Cluster) -> list[Target]:
+    """The applied objects in the journal of `cluster`, in the order of application."""
+    return [target_of(each) for each in read_entries(cluster.directory, cluster.uid)]

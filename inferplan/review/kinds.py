@@ -1,0 +1,107 @@
+"""Two tables from `data`: the meaning of deleting, replacing, creating and changing a kind, and of changing a property.
+
+A kind that the tables do not list is never called harmless.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+CRITICAL, DISRUPTIVE, ROUTINE = 0, 1, 2
+"""Weights of a risk: it loses data or access, it interrupts, it loses nothing."""
+
+_LEVELS = {"critical": CRITICAL, "disruptive": DISRUPTIVE, "routine": ROUTINE}
+_PROPERTIES_FROM, _KINDS_FROM = 100, 500
+# In the order in which a report lists them.
+_OPERATIONS = ("delete", "replace", "create", "change")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """The meaning of an operation on a resource. `order` sorts risks; `known` is False for a kind that the table does not list."""
+
+    weight: int
+    consequence: str
+    order: int
+    known: bool = True
+
+
+class PropertyRule(BaseModel):
+    """One property whose change is a risk; see the head of `properties.toml`."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    type: re.Pattern[str]
+    path: re.Pattern[str]
+    when: Annotated[frozenset[str], BeforeValidator(str.split)] = frozenset({"changed", "removed", "added"})
+    weight: Annotated[int, BeforeValidator(_LEVELS.__getitem__)] = Field(alias="level")
+    order: int
+    what: str
+    consequence: str
+    new: re.Pattern[str] | None = Field(default=None, alias="to")
+    old: re.Pattern[str] | None = Field(default=None, alias="from")
+    pick: re.Pattern[str] | None = None
+    default: Any = None
+    unit: str = ""
+    subject: str = ""
+    group: bool = False
+    create: bool = False
+
+
+@cache
+def meaning_of(type_: str, op: str) -> Meaning | None:
+    """The meaning of `op` on a resource of `type_`; None if it is known to be harmless by itself."""
+    place, row = _row(type_)
+    if op not in row:
+        return None
+    level, consequence = row[op]
+    order = _KINDS_FROM + place * len(_OPERATIONS) + _OPERATIONS.index(op)
+    return Meaning(weight=_LEVELS[level], consequence=consequence, order=order, known=is_known(type_))
+
+
+def owned(type_: str) -> bool:
+    """True if only the users of a resource of `type_` depend on it."""
+    return bool(_row(type_)[1].get("own"))
+
+
+def is_known(type_: str) -> bool:
+    return _row(type_)[0] < len(_kinds())
+
+
+@cache
+def _row(type_: str) -> tuple[int, dict[str, Any]]:
+    """Place and row of `type_` in the table of kinds; a kind that it does not list comes last."""
+    rows = (each for each in enumerate(_kinds()) if each[1]["type"].fullmatch(type_))
+    return next(rows, (len(_kinds()), _document("kinds")["unknown"]))
+
+
+def is_label(path: str) -> bool:
+    return re.fullmatch(_document("kinds")["labels"], path) is not None
+
+
+@cache
+def rules_for(type_: str) -> tuple[PropertyRule, ...]:
+    return tuple(rule for rule in _property_rules() if rule.type.fullmatch(type_))
+
+
+@cache
+def _document(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("inferplan.review").joinpath(f"data/{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _kinds() -> tuple[dict[str, Any], ...]:
+    return tuple({**row, "type": re.compile(row["type"])} for row in _document("kinds")["kind"])
+
+
+@cache
+def _property_rules() -> tuple[PropertyRule, ...]:
+    rows = _document("properties")["property"]
+    return tuple(PropertyRule.model_validate({"order": _PROPERTIES_FROM + index, **row}) for index, row in enumerate(rows))

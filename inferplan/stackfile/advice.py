@@ -1,0 +1,43 @@
+"""Warnings about valid stack files: what a user probably forgot or misspelt. They stop nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from inferplan.components.spec import SpecError
+from inferplan.stackfile.errors import suggestion
+
+if TYPE_CHECKING:
+    from inferplan.components.serving.served_model import ServedModel
+    from inferplan.stackfile.stack import StackSettings
+
+_SHORTENED_COMMIT = re.compile(r"[0-9a-f]{7,39}")
+
+
+def advice(settings: StackSettings) -> Iterator[SpecError]:
+    for name, model in settings.models.items():
+        here = ("models", name)
+        if settings.gateway is not None and not model.consumers:
+            yield SpecError((*here, "consumers"), "No consumer can call this model through the gateway. Add consumers: [<name>].")
+        for option, known, engine in model.unknown_options():
+            text = f"{option!r} is not an option of {engine}.{suggestion(option, known)} An unknown option ends the server at its start."
+            yield SpecError((*here, "extraArgs"), text)
+        yield from _weights((*here, "weights"), model, settings)
+
+
+def _weights(path: tuple[str | int, ...], model: ServedModel, settings: StackSettings) -> Iterator[SpecError]:
+    weights, pool = model.weights, settings.node_pools[model.pool]
+    if weights is None:
+        return
+    if weights.size is None and pool.accelerator is not None:
+        text = "Without a size, nothing checks that the weights fit into the accelerators' memory. Add size, for example size: 16Gi."
+        yield SpecError((*path, "size"), text)
+    store = settings.storage[weights.store]
+    if store.kind != "huggingface" and weights.revision is not None and _SHORTENED_COMMIT.fullmatch(weights.revision):
+        text = (
+            f"{weights.revision!r} looks like a shortened commit. A store of kind {store.kind} compares revisions as text. "
+            "Write all 40 digits, so that it matches what other stacks use."
+        )
+        yield SpecError((*path, "revision"), text)

@@ -1,0 +1,88 @@
+"""Checks access: known consumers, a gateway that checks their keys, a seed to derive the keys from, and a benchmark that may call models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from inferplan.components.spec import KeyPath, SpecError
+from inferplan.stackfile.checks import unknown
+
+if TYPE_CHECKING:
+    from inferplan.components.benchmark.spec import BenchmarkSpec
+    from inferplan.components.gateway.spec import GatewaySpec
+    from inferplan.stackfile.stack import StackSettings
+
+
+def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]:
+    if settings.benchmark is not None:
+        yield from _benchmark(settings, settings.benchmark)
+    for name, model in settings.models.items():
+        for index, consumer in enumerate(model.consumers):
+            if consumer not in settings.consumers:
+                yield unknown(("models", name, "consumers", index), consumer, "consumer", settings.consumers, "consumers")
+    if settings.consumers and settings.gateway is None:
+        yield SpecError(("consumers",), "consumers requires gateway, which checks their keys. Add gateway, or remove consumers.")
+    if settings.gateway is not None:
+        yield from _unsupported(settings, settings.gateway)
+    if (settings.models or settings.consumers) and not has_key_seed:
+        yield SpecError(
+            ("apiKeySeed",),
+            "Missing required secret: keys of consumers and model servers are derived from it. "
+            'Set it with: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"',
+        )
+
+
+def _unsupported(settings: StackSettings, gateway: GatewaySpec) -> Iterator[SpecError]:
+    """Yield an error for each setting that the gateway's implementation cannot enforce."""
+    implementation = f"implementation {gateway.implementation}"
+    for name, model in settings.models.items():
+        if not model.calls_are_few and not gateway.matches_paths_by_pattern:
+            message = f"{implementation} cannot list the calls of engine {model.engine}. Use engine vllm, or implementation nginx."
+            yield SpecError(("models", name, "engine"), message)
+    for name, consumer in settings.consumers.items():
+        if consumer.expires and not gateway.enforces_expiry:
+            message = f"{implementation} cannot enforce expires. Use implementation nginx, or retire the key version instead."
+            yield SpecError(("consumers", name, "expires"), message)
+        if "limits" in consumer.model_fields_set and not gateway.enforces_limits:
+            message = f"{implementation} cannot enforce limits. Use implementation nginx, or remove limits."
+            yield SpecError(("consumers", name, "limits"), message)
+
+
+def _benchmark(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecError]:
+    path, gateway = ("benchmark",), settings.gateway
+    if gateway is None:
+        yield SpecError(path, "benchmark requires gateway, which it calls. Add gateway, or remove benchmark.")
+    elif not gateway.runs_in_namespace:
+        message = f"benchmark requires a gateway in its namespace; {gateway.implementation} runs in its own. Use implementation nginx."
+        yield SpecError(path, message)
+    if spec.consumer not in settings.consumers:
+        yield unknown((*path, "consumer"), spec.consumer, "consumer", settings.consumers, "consumers")
+    for index, name in enumerate(spec.models):
+        yield from _benchmarked_model(settings, spec, (*path, "models", index), name)
+    yield from _tokenizer(settings, spec)
+
+
+def _benchmarked_model(settings: StackSettings, spec: BenchmarkSpec, path: KeyPath, name: str) -> Iterator[SpecError]:
+    name, _, served = name.partition("/")
+    model = settings.models.get(name)
+    if model is None:
+        yield unknown(path, name, "model", settings.models, "models")
+    elif not model.takes_prompts or (served and served not in [text.model for text in model.texts]):
+        name = f"{name}/{served}" if served else name
+        reason = f": {model.why_no_prompts}" if model.why_no_prompts else ""
+        allowed = "A benchmark calls OpenAI APIs, and Triton models that require one TYPE_STRING input and at most max_tokens besides it"
+        yield SpecError(path, f"{name} does not take prompts{reason}. {allowed}. Make other inputs optional, or use another model.")
+    elif spec.consumer in settings.consumers and spec.consumer not in model.consumers:
+        yield SpecError(path, f"Consumer {spec.consumer} may not call {name}. Add {spec.consumer} to models.{name}.consumers.")
+
+
+def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecError]:
+    model, path = settings.models.get(spec.tokenizer), ("benchmark", "tokenizer")
+    if model is None:
+        yield unknown(path, spec.tokenizer, "model", settings.models, "models")
+    elif model.weights is None:
+        yield SpecError(path, f"{spec.tokenizer} has no weights, and the tokenizer is read from them. Use a model with weights.")
+    elif model.preheat is None and (store := settings.storage.get(model.weights.store)) is not None and store.kind == "s3":
+        problem = f"The files of {spec.tokenizer} are in a bucket, but the tokenizer must be on a volume."
+        yield SpecError(path, f"{problem} Use a model with preheat.")

@@ -1,0 +1,101 @@
+"""Checks names: reserved or too long ones, and objects that two entries of a stack would both create."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from inferplan.components.gateway.keys import PROXY_EDGES, consumer_secret, server_key_secret
+from inferplan.components.naming import bounded
+from inferplan.components.spec import KeyPath, SpecError
+from inferplan.components.storage.spec import S3StoreSpec
+from inferplan.components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
+from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
+
+if TYPE_CHECKING:
+    from inferplan.stackfile.stack import StackSettings
+
+# Names of objects that every namespace has: the gateway's, the namespace's own, and the service account of Kubernetes.
+_RESERVED = {
+    "gateway": "the gateway",
+    PROXY_EDGES: "the network policy of the gateway's proxies",
+    "default-deny": "the namespace's network policy",
+    "allow-dns": "the namespace's network policy",
+    "default": "the default service account of Kubernetes",
+}
+# `<model>-group-<number>` is a StatefulSet; with ten characters of a revision it labels its pods, and a label ends at 63.
+_LONGEST_GROUP = 63 - 11 - len("-group-")
+_SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def errors(settings: StackSettings) -> Iterator[SpecError]:
+    if settings.namespace in _SYSTEM_NAMESPACES:
+        yield SpecError(("namespace",), f"Namespace {settings.namespace!r} belongs to Kubernetes. Use another one, for example inference.")
+    if settings.namespace == settings.cluster.controllers_namespace:
+        reserved = f"Namespace {settings.namespace!r} is reserved for the controllers of the cluster."
+        yield SpecError(("namespace",), f"{reserved} Use another one, for example inference.")
+    for name, owner in _reserved(settings):
+        if name in settings.models:
+            yield SpecError(("models", name), f"{name!r} is reserved for {owner}. Rename the model.")
+    if "vllm" in settings.models:
+        message = "'vllm' is reserved: for a Service of this name Kubernetes sets VLLM_PORT=tcp://... in pods, which vLLM rejects."
+        yield SpecError(("models", "vllm"), f"{message} Rename the model.")
+    for name, model in settings.models.items():
+        problem = f"{name!r} has {len(name)} characters, but"
+        if len(name) > model.longest_name:
+            yield SpecError(("models", name), f"{problem} {model.longest_name_of} allow {model.longest_name}. Shorten it.")
+        longest = _LONGEST_GROUP - len(str(max(0, model.max_replicas - 1)))
+        if model.pods > 1 and len(name) > longest:
+            yield SpecError(("models", name), f"{problem} the StatefulSets of its pods allow {longest}. Shorten it.")
+    yield from _claimed_twice(settings)
+    yield from _shared_locations(settings)
+
+
+def _reserved(settings: StackSettings) -> Iterator[tuple[str, str]]:
+    """Yield each name that no model may have, and the object that has it."""
+    yield from _RESERVED.items()
+    for name, model in settings.models.items():
+        for ending in model.operator_services:
+            yield f"{name}-{ending}", f"a Service that an operator creates for {name}"
+        if model.preheat is not None:
+            yield bounded(name, "preheat"), f"the service account of {name}'s preheat"
+    for name in (*settings.models, "gateway") if settings.monitoring is not None else ():
+        yield bounded(name, "metrics"), f"the network policy of {name}'s metrics"
+
+
+def _claimed_twice(settings: StackSettings) -> Iterator[SpecError]:
+    claimed: dict[str, KeyPath] = {}
+    for name, path in _secrets(settings):
+        if name in claimed:
+            other = ".".join(str(part) for part in claimed[name])
+            yield SpecError(path, f"The name {name!r} of its Secret is already used by {other}. Rename one of them.")
+        else:
+            claimed[name] = path
+
+
+def _secrets(settings: StackSettings) -> Iterator[tuple[str, KeyPath]]:
+    yield from ((server_key_secret(name), ("models", name)) for name in settings.models)
+    yield from ((consumer_secret(name), ("consumers", name)) for name in settings.consumers)
+    for name, store in settings.storage.items():
+        if isinstance(store, S3StoreSpec | HttpStoreSpec | HubStoreSpec) and store.credentials is not None:
+            # Two stores may share one Secret; only one that we make ourselves would be overwritten.
+            ours = {server_key_secret(model) for model in settings.models} | {consumer_secret(each) for each in settings.consumers}
+            if store.credentials.secret_name in ours:
+                yield store.credentials.secret_name, ("storage", name, "credentials", "secretName")
+
+
+def _shared_locations(settings: StackSettings) -> Iterator[SpecError]:
+    """Check that no two stores are at the same location, which names their volume and claim."""
+    locations: dict[tuple[object, ...], str] = {}
+    for name, store in settings.storage.items():
+        location: tuple[object, ...]
+        if isinstance(store, NfsStoreSpec):
+            location = (store.server, store.path, *store.mount_options)
+        elif isinstance(store, NodeDiskStoreSpec):
+            location = (store.pool, store.path)
+        else:
+            continue
+        first = locations.setdefault(location, name)
+        if first != name:
+            problem = f"Store {name!r} has the same location as {first!r}."
+            yield SpecError(("storage", name), f"{problem} Use {first} instead, and remove this store.")

@@ -1,0 +1,191 @@
+"""Checks that models fit their pools: accelerators, memory, engine, replicas, and terms on nodes and other models.
+
+Paths of errors about one model start below its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from inferplan.components.nodes.accelerators import vendor_of_image
+from inferplan.components.serving.demand import accelerators_of_others, demand_of, scattered_accelerators
+from inferplan.components.spec import SpecError
+from inferplan.kube.names import HUGEPAGES, ZONE_LABEL
+from inferplan.kube.quantity import bytes_of, millicores_of
+from inferplan.stackfile.checks import below, unknown
+
+if TYPE_CHECKING:
+    from inferplan.components.handles import NodeTarget
+    from inferplan.components.nodes.accelerators import Accelerator
+    from inferplan.components.nodes.pool import Pool
+    from inferplan.components.platforms.platform import Cluster
+    from inferplan.components.serving.spec import ModelSpec
+    from inferplan.stackfile.stack import StackSettings
+
+
+def errors(settings: StackSettings) -> Iterator[SpecError]:
+    targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
+    requested = dict.fromkeys(targets, 0)
+    for name, model in settings.models.items():
+        yield from below(("models", name), _model_errors(settings, name, targets, requested))
+        yield from below(("models", name, "affinity"), _affinity_errors(settings, name, model))
+
+
+def _model_errors(settings: StackSettings, name: str, targets: dict[str, NodeTarget], requested: dict[str, int]) -> Iterator[SpecError]:
+    """Check one model; `requested` counts the accelerators of the models before it by pool, and then its own."""
+    model = settings.models[name]
+    target = targets.get(model.pool)
+    if target is None:
+        yield unknown(("pool",), model.pool, "pool", targets, "nodePools")
+        return
+    accelerator = target.accelerator
+    if accelerator is None:
+        suitable = sorted(name for name, target in targets.items() if target.accelerator is not None)
+        remedy = f"Use one of {', '.join(suitable)}." if suitable else "Add a pool with an accelerator under nodePools."
+        yield SpecError(("pool",), f"Pool {model.pool!r} has no accelerator, but {model.engine} requires one. {remedy}")
+        return
+    own = [*_engine(model, target, accelerator), *_accelerators(model, target, accelerator)]
+    yield from own
+    if own:
+        return
+    yield from _memory(model, accelerator)
+    yield from _node(model, target)
+    requested[model.pool] += model.accelerators_per_pod * model.pods * model.max_replicas
+    available = target.nodes * target.capacity.accelerators
+    if requested[model.pool] > available:
+        counts = f"With these {model.max_replicas} x {model.accelerators_per_pod * model.pods}"
+        yield SpecError(
+            ("replicas", *(("max",) if model.scaling else ())),
+            f"{counts}, the models of pool {model.pool!r} request {requested[model.pool]} accelerators, but it has {available}. "
+            f"Lower {'max' if model.scaling else 'replicas'}, or enlarge the pool.",
+        )
+        return
+    shared = list(model.shared_pool_errors(target, accelerators_of_others(settings.models, name)))
+    yield from shared or room_for_surge(settings.models, name, target)
+
+
+def room_for_surge(models: Mapping[str, ModelSpec], name: str, target: NodeTarget) -> Iterator[SpecError]:
+    """Check that free accelerators fit a successor wherever the pods of other models run; `shared_pool_errors` counts them."""
+    model = models[name]
+    needed, total = model.accelerators_per_pod, target.nodes * target.capacity.accelerators
+    spare = total - accelerators_of_others(models, name) - model.most_accelerators
+    if model.rollout == "surge" and spare - scattered_accelerators(models, name, target.nodes) <= needed * (model.pods - 1):
+        yield SpecError(
+            ("rollout",),
+            f"surge starts a successor on a node with {needed} free accelerators. Models that request other numbers share pool {model.pool!r}, so its "
+            f"{spare} free accelerators can be on nodes with fewer: it would wait indefinitely. Use inPlace, another pool, or enlarge the pool",
+        )
+
+
+def _engine(model: ModelSpec, target: NodeTarget, accelerator: Accelerator) -> Iterator[SpecError]:
+    support = accelerator.engine(model.engine)
+    if support.refusal is not None:
+        problem = f"Engine {model.engine} does not run on {accelerator.name} (pool {model.pool})"
+        yield SpecError(("engine",), f"{problem}: {support.refusal}")
+    elif support.image is None and model.image is None:
+        yield SpecError(("engine",), f"There is no default image for {model.engine} on {accelerator.name}. Set image.")
+    if model.image is not None:
+        yield from _image(model.image, accelerator, model.engine)
+    yield from model.errors_on(target)
+
+
+def _image(image: str, accelerator: Accelerator, engine: str) -> Iterator[SpecError]:
+    vendor = vendor_of_image(image)
+    if vendor not in (None, accelerator.vendor):
+        problem = f"{image!r} is built for accelerators of {vendor}, but {accelerator.name} is made by {accelerator.vendor}."
+        yield SpecError(("image",), f"{problem} Use an image for {accelerator.vendor}, or remove image.")
+    elif (unpaired := accelerator.unpaired(engine, image)) is not None:
+        yield SpecError(("image",), unpaired)
+
+
+def _accelerators(model: ModelSpec, target: NodeTarget, accelerator: Accelerator) -> Iterator[SpecError]:
+    requested, available = model.accelerators_per_pod, target.capacity.accelerators
+    path = (model.accelerators_field,)
+    if accelerator.divided and requested > 1:
+        problem = f"A replica requests {requested} accelerators, but pool {model.pool!r} has MIG slices, which cannot work together."
+        yield SpecError(path, f"{problem} Use 1, or a pool of whole accelerators.")
+    elif requested > available:
+        each = "A replica" if model.pods == 1 else f"Each of the {model.pods} pods of a replica"
+        sharded = model.accelerators_field != "accelerators"
+        lower = "Lower tensorParallelSize x pipelineParallelSize" if sharded else f"Set accelerators to at most {available}"
+        yield SpecError(
+            path,
+            f"{each} requests {requested} accelerators, but a node of pool {model.pool!r} has {available}. "
+            f"{lower}, {'raise nnodes, ' if model.can_span_nodes else ''}or use a pool of larger nodes.",
+        )
+    elif available % requested:
+        divisors = ", ".join(str(count) for count in range(1, available + 1) if available % count == 0)
+        problem = f"Replicas of {requested} accelerators leave {available % requested} of the {available} of each node unused"
+        yield SpecError(path, f"{problem} (pool {model.pool!r}). Use one of {divisors}.")
+
+
+def _memory(model: ModelSpec, accelerator: Accelerator) -> Iterator[SpecError]:
+    if model.stored_files is None or model.stored_files.size is None:
+        return
+    count = model.accelerators_per_pod * model.pods
+    if bytes_of(model.stored_files.size) > accelerator.memory_bytes * count * model.usable_share:
+        yield SpecError(
+            (model.stored_files_field, "size"),
+            f"{model.stored_files.size} of weights do not fit into {count} x {accelerator.memory_bytes / 2**30:.0f}Gi of {accelerator.name} "
+            f"({model.usable_share:.0%} is usable). Raise tensorParallelSize, quantize, or use a pool with more memory.",
+        )
+
+
+def _node(model: ModelSpec, target: NodeTarget) -> Iterator[SpecError]:
+    demand, capacity = demand_of(model, model.accelerators_per_pod, target), target.capacity
+    replicas = capacity.accelerators // model.accelerators_per_pod
+    large_pages, own = bytes_of(demand.get(HUGEPAGES, "0")), model.resources
+    limits = (
+        ("cpu", "cpu", own.cpu, millicores_of(demand["cpu"]), capacity.cpu_millicores, "m"),
+        ("memory", "memory", own.memory, bytes_of(demand["memory"]) // 2**20, capacity.memory_bytes // 2**20, "Mi"),
+        (HUGEPAGES, "hugepages2Mi", own.hugepages2_mi, large_pages // 2**20, capacity.hugepages_2mi_bytes // 2**20, "Mi"),
+    )
+    for resource, field, written, requested, available, unit in limits:
+        if requested > available:
+            problem = f"A replica requests {requested}{unit} of {resource}, but a node of pool {model.pool!r} has {available}{unit}."
+            yield SpecError(("resources", field), f"{problem} Lower the request.")
+        elif requested * replicas > available and written is None:
+            yield SpecError(
+                ("pool",),
+                f"A node of pool {model.pool!r} has accelerators for {replicas} replicas, but not enough {resource} "
+                f"({replicas} x {requested}{unit} > {available}{unit}). Set resources.{field} to at most {available // replicas}{unit}.",
+            )
+    if bytes_of(model.shared_memory) > bytes_of(demand["memory"]):
+        problem = f"{model.shared_memory} of shared memory exceeds the memory of a replica ({demand['memory']}), which includes it."
+        yield SpecError(("sharedMemory",), f"{problem} Lower it, or raise resources.memory.")
+
+
+def _affinity_errors(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[SpecError]:
+    yield from _named_models(settings, name, model)
+    pool = settings.node_pools.get(model.pool)
+    if pool is not None:
+        yield from model.affinity.errors_on(pool.target(model.pool))
+        yield from _zones(model, pool, settings.cluster)
+
+
+def _zones(model: ModelSpec, pool: Pool, cluster: Cluster) -> Iterator[SpecError]:
+    """Check the zones that the model requires against those of the pool, where they are known."""
+    if cluster.cloud is not None and not cluster.location.zones:
+        return
+    zones = pool.location(cluster.location).zones
+    for index, term in enumerate(model.affinity.required_nodes):
+        if zones and term.key == ZONE_LABEL and term.operator == "In" and not set(term.values) & set(zones):
+            problem = f"No node of pool {model.pool!r} is in {' or '.join(term.values)}."
+            yield SpecError(("requiredNodes", index, "values"), f"{problem} Zones of the pool: {', '.join(zones)}.")
+
+
+def _named_models(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[SpecError]:
+    for field, named in (("beside", model.affinity.beside), ("apartFrom", model.affinity.apart_from)):
+        for index, other in enumerate(named):
+            path, theirs = (field, index), settings.models.get(other)
+            if theirs is None:
+                yield unknown(path, other, "model", settings.models, "models")
+            elif other == name and field == "beside":
+                problem = "A model cannot require its own pods on the node, because the first pod would never start."
+                yield SpecError(path, f"{problem} Remove it.")
+            elif field == "beside" and theirs.pool != model.pool:
+                problem = f"{other} runs on pool {theirs.pool!r} and {name} on {model.pool!r}, so they cannot share a node."
+                yield SpecError(path, f"{problem} Use one pool for both.")
+            elif field == "apartFrom" and other in model.affinity.beside:
+                yield SpecError(path, f"Model {other} is both required and excluded on the node. Remove it from one of the two lists.")

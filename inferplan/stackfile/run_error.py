@@ -1,0 +1,14 @@
+"""The validation errors of a stack as an exception that both engines understand.
+
+It is apart from `errors` because it needs the Pulumi SDK, which checking a file does not.
+"""
+
+from __future__ import annotations
+
+import pulumi
+
+from inferplan.stackfile.errors import InvalidStack
+
+
+class StackRunError(InvalidStack, pulumi.RunError):
+    """Raised while a program runs, for a stack that does not pass validation; Pulumi prints its text and no traceback."""

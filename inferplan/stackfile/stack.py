@@ -1,0 +1,91 @@
+"""One stack as frozen values: what its file says, and the secrets that it may use. It reads nothing and judges nothing between its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Self, cast
+
+from pydantic import Field, model_validator
+
+from inferplan.components.benchmark.spec import BenchmarkSpec
+from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.spec import GatewaySpec
+from inferplan.components.images.spec import ImagesSpec
+from inferplan.components.monitoring.spec import MonitoringSpec
+from inferplan.components.naming import NAMESPACE
+from inferplan.components.nodes.spec import NodePoolSpec
+from inferplan.components.objects.spec import ExtraObject
+from inferplan.components.platforms.spec import ClusterSpec
+from inferplan.components.queue.spec import QueueSpec
+from inferplan.components.serving.spec import ModelSpec
+from inferplan.components.spec import DnsLabel, Name, Spec
+from inferplan.components.storage.spec import StoreSpec
+from inferplan.components.storage.volume_spec import NodeDiskStoreSpec
+
+if TYPE_CHECKING:
+    import pulumi
+
+
+class BudgetSpec(Spec):
+    """The most that a stack may cost, judged by the most that its pools may grow to."""
+
+    monthly_usd: Annotated[int, Field(ge=0, le=100_000_000)]
+    """US dollars a month at list prices, without what is paid by use."""
+
+
+class StackSettings(Spec):
+    """The settings of a stack, without its secrets. The keys of maps are names."""
+
+    cluster: ClusterSpec
+    """The Kubernetes cluster that everything runs on: existing, one of EKS, or simulated."""
+    namespace: DnsLabel = NAMESPACE
+    """The Kubernetes namespace that holds the models and the gateway."""
+    node_pools: dict[Name, NodePoolSpec]
+    """Pools of nodes by name, each with its accelerator and size."""
+    storage: dict[Name, StoreSpec] = {}
+    """Model stores by name, S3 buckets, NFS shares and EFS file systems."""
+    queues: dict[Name, QueueSpec] = {}
+    """Kueue queues by name, each with quotas of pools; models wait in them for capacity."""
+    models: dict[Name, ModelSpec] = {}
+    """Models by name, each with its engine, weights, pool and consumers."""
+    gateway: GatewaySpec | None = None
+    """The API gateway, which checks keys. Omit it, or set {}, for none."""
+    consumers: dict[Name, ConsumerSpec] = {}
+    """Holders of API keys by name, each with the key versions that are valid now."""
+    monitoring: MonitoringSpec | None = None
+    """The Prometheus that may scrape the models. Omit it, or set {}, for none."""
+    benchmark: BenchmarkSpec | None = None
+    """A comparison of models under the same load. Omit it, or set {}, for none."""
+    images: ImagesSpec = ImagesSpec()
+    """The registry mirror and the pull secrets of all images."""
+    extra_objects: Annotated[dict[Name, ExtraObject], Field(max_length=64)] = {}
+    """Further Kubernetes objects by name, as Kubernetes writes them. Policies and the rehearsal check them like all others."""
+    budget: BudgetSpec | None = None
+    """The maximum cost of the stack. Omit it, or set {}, for no limit."""
+
+    @model_validator(mode="after")
+    def _resolve_pools(self) -> Self:
+        keepers = {store.pool for store in self.storage.values() if isinstance(store, NodeDiskStoreSpec)}
+        for name, pool in self.node_pools.items():
+            self.node_pools[name] = cast("NodePoolSpec", self.cluster.resolved(pool, keeps_models=name in keepers))
+        return self
+
+
+@dataclass(frozen=True)
+class StackSecrets:
+    """Secret values of a stack; never part of a spec, never shown."""
+
+    seeds: tuple[pulumi.Output[str], ...] = field(repr=False)
+    """The seeds that API keys are derived from: the current seed and, during a rotation, the previous one."""
+    imported_keys: dict[str, dict[int, pulumi.Output[str]]] = field(default_factory=dict, repr=False)
+    """Keys that users import instead, by consumer and version."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One environment: its name, what it says, its secrets, and where the simulated cluster's kubeconfig lies."""
+
+    name: str
+    settings: StackSettings
+    secrets: StackSecrets
+    simulated_kubeconfig: str
