@@ -25,8 +25,8 @@ LIMITS = ((1_000, 10, ("markdown",), 1.0), *((10_000, 1, (form,), 5.0) for form 
 _IMAGE = "spec.template.spec.containers[0].image"
 _CODE = """
 import pathlib, sys
-from inferplan.review import html, markdown
-from inferplan.review.reader import read_file
+from inferplan.review.rendering import html, markdown
+from inferplan.review.reading.reader import read_file
 from inferplan.review.report import as_json, make_report
 path, count, *forms = sys.argv[1:]
 report = make_report([read_file(pathlib.Path(path))])

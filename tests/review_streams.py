@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from inferplan.kube import marks
-from inferplan.review.preview import Preview
-from inferplan.review.reader import read_bytes
+from inferplan.review.reading.preview import Preview
+from inferplan.review.reading.reader import read_bytes
 
 SECRET = {marks.SIGNATURE: marks.SECRET, "ciphertext": "[secret]"}
 UNKNOWN = marks.UNKNOWN_TEXT

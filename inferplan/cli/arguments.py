@@ -8,7 +8,7 @@ import typer
 
 from inferplan.operations.errors import RequestError
 from inferplan.operations.project import project_root, stack_files
-from inferplan.operations.update import Engine
+from inferplan.operations.updating.update import Engine
 
 Stack = Annotated[str, typer.Argument(help="Name of a stack.")]
 StackOption = Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")]

@@ -17,9 +17,9 @@ from inferplan.cli.arguments import named_or_all
 from inferplan.cli.screen import into, note
 from inferplan.operations.errors import RequestError
 from inferplan.operations.files import write
-from inferplan.operations.notes import egress_notes
-from inferplan.operations.policy_check import judge
-from inferplan.operations.violation_formats import as_junit, as_sarif
+from inferplan.operations.planning.notes import egress_notes
+from inferplan.operations.reporting.policy_check import judge
+from inferplan.operations.reporting.violation_formats import as_junit, as_sarif
 from inferplan.operations.workspace import open_workspace
 from inferplan.policies.engine.evaluate import Outcome, State
 from inferplan.policies.engine.registry import all_rules

@@ -12,7 +12,7 @@ from inferplan.operations.drift.drift import drift
 from inferplan.operations.drift.finding import Words, document, lines
 from inferplan.operations.errors import OperationError, UnsettledError
 from inferplan.operations.kubectl import Kubectl
-from inferplan.operations.update import created_cluster
+from inferplan.operations.updating.update import created_cluster
 from inferplan.operations.workspace import Workspace, open_workspace
 from inferplan.rehearsal.cluster import start, status
 

@@ -14,7 +14,7 @@ import typer
 from inferplan.cli.arguments import json_option
 from inferplan.cli.screen import show_json
 from inferplan.operations.errors import RequestError
-from inferplan.operations.new_stack import Draft, NewStack, draft_stack
+from inferplan.operations.new_stack.new_stack import Draft, NewStack, draft_stack
 from inferplan.operations.project import stack_name
 from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.rehearsal.errors import ClusterError

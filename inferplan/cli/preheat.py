@@ -18,7 +18,7 @@ from inferplan.components.preheat.payload.source import SourceFile
 from inferplan.components.preheat.preview import Listing, SharePreview, mounted, preview_share
 from inferplan.kube.quantity import bytes_of
 from inferplan.operations.errors import RequestError
-from inferplan.operations.preheat_preview import PlannedPreheat, list_in_environment, planned, problems_of_files
+from inferplan.operations.planning.preheat_preview import PlannedPreheat, list_in_environment, planned, problems_of_files
 from inferplan.operations.workspace import Workspace, open_workspace
 
 _SHOWN = 12

@@ -9,14 +9,14 @@ import typer
 from inferplan.cli.arguments import Context, EngineName, Stack, Yes, json_option
 from inferplan.cli.screen import say, show_json
 from inferplan.cli.up import explain, find_target, rehearse
-from inferplan.operations import pulumi_cli
 from inferplan.operations.errors import RequestError
 from inferplan.operations.live import LiveCluster
 from inferplan.operations.recovery.declared import declared_keys
 from inferplan.operations.recovery.pulumi_stack import check_settled, diagnose_target, repair_stack
 from inferplan.operations.recovery.rehearsed import findings, running_cluster
 from inferplan.operations.recovery.volumes import settle_volumes, volume_findings
-from inferplan.operations.update import Engine, UpdateOptions
+from inferplan.operations.updating import pulumi_cli
+from inferplan.operations.updating.update import Engine, UpdateOptions
 from inferplan.operations.workspace import Workspace, open_workspace
 
 

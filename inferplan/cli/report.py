@@ -9,11 +9,11 @@ import typer
 
 from inferplan.operations.errors import RequestError
 from inferplan.operations.files import write
-from inferplan.operations.report import read_events, read_or_explain, report_on
-from inferplan.review import html as page
-from inferplan.review import markdown as comment
+from inferplan.operations.reporting.report import read_events, read_or_explain, report_on
+from inferplan.review.rendering import html as page
+from inferplan.review.rendering import markdown as comment
+from inferplan.review.rendering.text import add_masks
 from inferplan.review.report import Provenance, Report, as_json
-from inferplan.review.text import add_masks
 from inferplan.review.verdict import BLOCKED
 
 

@@ -12,9 +12,9 @@ from rich.text import Text
 from inferplan.cli.arguments import Context, Stack, json_option
 from inferplan.cli.screen import Row, note, results, table
 from inferplan.operations.errors import OperationError, UnsettledError
-from inferplan.operations.model_status import ModelRow
-from inferplan.operations.status import PoolRow, StackState, StackStatus, kubectl_status, stack_status
-from inferplan.operations.status_document import status_json
+from inferplan.operations.status.document import status_json
+from inferplan.operations.status.models import ModelRow
+from inferplan.operations.status.status import PoolRow, StackState, StackStatus, kubectl_status, stack_status
 from inferplan.operations.workspace import Workspace, open_workspace
 from inferplan.rehearsal.cluster import Cluster, start, status
 

@@ -16,23 +16,23 @@ from inferplan.cli.check import as_table
 from inferplan.cli.progress import ProgressView
 from inferplan.cli.screen import note, progress, say
 from inferplan.cli.status import show_cluster, show_status
-from inferplan.operations import pulumi_cli
-from inferplan.operations.buying import purchase_lines
-from inferplan.operations.downtime import declared_servers, downtimes, live_scaler_changes, live_servers
 from inferplan.operations.drift.cluster import ComparedCluster, simulated
 from inferplan.operations.drift.drift import drift
 from inferplan.operations.drift.finding import notes_before_update
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.live import LiveCluster
-from inferplan.operations.notes import capacity_notes, egress_notes, gateway_notes, program_notes, scaling_notes
-from inferplan.operations.policy_check import exemption_drafts, judge
+from inferplan.operations.planning.notes import capacity_notes, egress_notes, gateway_notes, program_notes, scaling_notes
+from inferplan.operations.planning.required_secrets import missing_secrets, required_secrets
 from inferplan.operations.project import short_path
 from inferplan.operations.recovery.declared import declared_keys
 from inferplan.operations.recovery.pulumi_stack import Diagnosis, diagnose, repair_stack
 from inferplan.operations.recovery.volumes import settle_volumes
-from inferplan.operations.required_secrets import missing_secrets, required_secrets
-from inferplan.operations.status import stack_status
-from inferplan.operations.update import (
+from inferplan.operations.reporting.policy_check import exemption_drafts, judge
+from inferplan.operations.status.status import stack_status
+from inferplan.operations.updating import pulumi_cli
+from inferplan.operations.updating.buying import purchase_lines
+from inferplan.operations.updating.downtime import declared_servers, downtimes, live_scaler_changes, live_servers
+from inferplan.operations.updating.update import (
     Engine,
     UpdateOptions,
     UpdateTarget,

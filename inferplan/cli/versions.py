@@ -8,7 +8,7 @@ from inferplan.cli.arguments import Stack, json_option
 from inferplan.cli.screen import results, show, show_json, table
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.operations.doctor.aws import account
-from inferplan.operations.versions import versions
+from inferplan.operations.doctor.versions import versions
 from inferplan.operations.workspace import open_workspace
 
 

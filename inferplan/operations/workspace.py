@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferplan.components.platforms.spec import ExistingCluster
+from inferplan.operations.planning.simulated_nodes import simulated_objects
 from inferplan.operations.project import program_folder, project_root, short_path, stack_file, stack_files, stack_name
-from inferplan.operations.simulated_nodes import simulated_objects
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.rehearsal.progress import Progress
 from inferplan.rehearsal.secrets import SecretsError, open_secrets
@@ -80,7 +80,7 @@ class Workspace:
 
     def apply(self, cluster: Cluster, *, listener: Listener, step: Progress, karpenter: bool = False) -> Outcome:
         """Apply the stack to its simulated cluster and wait until it is ready; with `karpenter`, it adds the nodes of EKS Auto Mode."""
-        from inferplan.operations.buying import bought_pools, buying
+        from inferplan.operations.updating.buying import bought_pools, buying
         from inferplan.rehearsal.cluster.definitions import installer
         from inferplan.rehearsal.engine.apply.run import apply
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from inferplan.review.figures import Table
-from inferplan.review.records import EventsError
-from inferplan.review.text import clean, one_line, shortened
+from inferplan.review.capacity.figures import Table
+from inferplan.review.reading.records import EventsError
+from inferplan.review.rendering.text import clean, one_line, shortened
 
 FORMAT = "inferplan-rehearsal/1"
 _MOST = 12

@@ -8,19 +8,19 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from inferplan.review.capacity import OfferReader
-from inferplan.review.changes import PropertyChange
-from inferplan.review.events import STACK_TYPE
-from inferplan.review.figures import Figures, Summary, Table, figures_of
+from inferplan.review.capacity.capacity import OfferReader
+from inferplan.review.capacity.figures import Figures, Summary, Table, figures_of
 from inferplan.review.findings import Findings, table
-from inferplan.review.graph import Graph, component_of, graph_of
-from inferplan.review.guards import GuardReader, Guards
-from inferplan.review.kinds import ROUTINE
-from inferplan.review.policies import PolicyResult, RuleReader, label_of, policy_results
-from inferplan.review.preview import Preview
-from inferplan.review.risk import Risk
-from inferplan.review.stack_risks import stack_risks
-from inferplan.review.text import clean, one_line
+from inferplan.review.reading.changes import PropertyChange
+from inferplan.review.reading.events import STACK_TYPE
+from inferplan.review.reading.preview import Preview
+from inferplan.review.rendering.graph import Graph, component_of, graph_of
+from inferplan.review.rendering.text import clean, one_line
+from inferplan.review.risks.guards import GuardReader, Guards
+from inferplan.review.risks.kinds import ROUTINE
+from inferplan.review.risks.policies import PolicyResult, RuleReader, label_of, policy_results
+from inferplan.review.risks.risk import Risk
+from inferplan.review.risks.stack_risks import stack_risks
 from inferplan.review.verdict import CALM, NOTHING, counts_text, origin_text, verdict
 
 FORMAT = "inferplan-report/2"

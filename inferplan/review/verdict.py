@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from inferplan.review.figures import Figures
+from inferplan.review.capacity.figures import Figures
 from inferplan.review.findings import Findings
-from inferplan.review.kinds import CRITICAL, ROUTINE
-from inferplan.review.policies import PolicyResult
-from inferplan.review.preview import Preview
-from inferplan.review.risk import Risk
-from inferplan.review.text import clean
+from inferplan.review.reading.preview import Preview
+from inferplan.review.rendering.text import clean
+from inferplan.review.risks.kinds import CRITICAL, ROUTINE
+from inferplan.review.risks.policies import PolicyResult
+from inferplan.review.risks.risk import Risk
 
 INCOMPLETE, VIOLATED, FAILED, RISKY, CALM, NOTHING = range(6)
 BLOCKED = FAILED

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from inferplan.operations.files import create
-from inferplan.operations.new_stack import copy_of
+from inferplan.operations.new_stack.new_stack import copy_of
 from inferplan.stackfile.reader import read_stack
 from tests.examples import example_stacks
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.simulated_nodes import simulated_objects
+from inferplan.operations.planning.simulated_nodes import simulated_objects
 from inferplan.rehearsal.cluster import Cluster, delete, start
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.cluster.definitions import installer

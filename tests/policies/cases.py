@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.rehearsal.engine.wire.recording import Options, Recording, Registration
 from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret

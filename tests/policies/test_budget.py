@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.plan import over_budget
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.planning.plan import over_budget
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.report import check_stack
 from inferplan.rehearsal.engine.plan.events import events_of, to_ndjson
 from inferplan.rehearsal.engine.plan.steps import make_plan
-from inferplan.review.reader import read_bytes
+from inferplan.review.reading.reader import read_bytes
 from inferplan.review.report import make_report
 from tests.policies.recorded import recording_with, settings_of
 

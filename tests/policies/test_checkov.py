@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.evaluate import evaluate_resource
 from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.report import check_stack
 from tests.policies.recorded import recorded, settings_of
 

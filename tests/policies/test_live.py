@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.policy_check import settings_file, stack_of
+from inferplan.operations.reporting.policy_check import settings_file, stack_of
 from inferplan.policies.engine.registry import all_rules, stack_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import read_settings, today

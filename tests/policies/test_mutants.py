@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.evaluate import evaluate_resource, evaluate_stack
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.resource import Stack

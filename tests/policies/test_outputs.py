@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from inferplan.cli.check import render
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import Exemption, Settings

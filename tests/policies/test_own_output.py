@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource
 from inferplan.policies.engine.fields import UNKNOWN
 from inferplan.policies.engine.report import check_stack

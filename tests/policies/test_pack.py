@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import Settings, today

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.evaluate import State
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, check_stack

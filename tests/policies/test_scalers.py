@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import Settings
 from tests.policies.cases import base, recording_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inferplan.cli.check import render
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, check_stack
 from inferplan.policies.engine.settings import SettingsError, parse_settings, read_settings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.policy_check import judge, stack_of
+from inferplan.operations.reporting.policy_check import judge, stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import Settings, read_settings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inferplan.components.storage.spec import StoreSpec
-from inferplan.operations.policy_check import judge
+from inferplan.operations.reporting.policy_check import judge
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from tests.policies.recorded import recording_with

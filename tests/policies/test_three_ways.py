@@ -10,7 +10,7 @@ import pytest
 
 from inferplan.cli import up
 from inferplan.operations.errors import OperationError
-from inferplan.operations.policy_check import judge
+from inferplan.operations.reporting.policy_check import judge
 from tests.lanes import in_full
 from tests.policies.analyzer import MANDATORY, analyze, configure, pack
 from tests.policies.mutants import mutants_of, without

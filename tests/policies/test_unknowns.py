@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.evaluate import State, evaluate_stack
 from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
 from inferplan.policies.engine.registry import all_rules

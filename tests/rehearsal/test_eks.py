@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.simulated_nodes import nodes_wanted
+from inferplan.operations.planning.simulated_nodes import nodes_wanted
 from inferplan.rehearsal.cluster import start
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate

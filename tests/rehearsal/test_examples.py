@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inferplan.operations.contract import contract_of
-from inferplan.operations.status import StackState, read_state
+from inferplan.operations.status.status import StackState, read_state
 from inferplan.operations.workspace import Workspace, open_workspace
 from inferplan.rehearsal.cluster import Cluster, delete, start
 from inferplan.rehearsal.cluster.definitions import installer

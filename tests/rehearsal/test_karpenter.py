@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.buying import bought_pools, instance_types, purchase_lines
-from inferplan.operations.simulated_nodes import nodes_wanted
+from inferplan.operations.planning.simulated_nodes import nodes_wanted
+from inferplan.operations.updating.buying import bought_pools, instance_types, purchase_lines
 from inferplan.rehearsal.cluster import start
 from inferplan.rehearsal.cluster.karpenter import Purchase
 from inferplan.rehearsal.errors import ToolchainError
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import KARPENTER
-from inferplan.review.prices import price_list
+from inferplan.review.cost.prices import price_list
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from tests.rehearsal.commands import ROOT, inferplan

@@ -15,7 +15,7 @@ import pytest
 
 from inferplan.components.nodes.fake_nodes import fake_nodes
 from inferplan.components.nodes.spec import SimulatedPool
-from inferplan.operations.buying import instance_types
+from inferplan.operations.updating.buying import instance_types
 from inferplan.operations.workspace import open_workspace
 from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.cluster.definitions import installer

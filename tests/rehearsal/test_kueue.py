@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from inferplan.operations.contract import contract_of
-from inferplan.operations.status import read_state
+from inferplan.operations.status.status import read_state
 from inferplan.operations.workspace import open_workspace
 from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.cluster.definitions import installer

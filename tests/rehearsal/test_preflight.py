@@ -9,12 +9,12 @@ from functools import partial
 import pytest
 import yaml
 
-from inferplan.operations.down import blockers
 from inferplan.operations.errors import OperationError
 from inferplan.operations.live import LiveCluster, ObjectKey
-from inferplan.operations.preflight import check_operators, check_rights
 from inferplan.operations.recovery.volumes import settle_volumes
-from inferplan.operations.update import patch_simulated_volume
+from inferplan.operations.updating.down import blockers
+from inferplan.operations.updating.preflight import check_operators, check_rights
+from inferplan.operations.updating.update import patch_simulated_volume
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.api import Api
 from tests.scenarios.play import client

@@ -40,7 +40,7 @@ def test_new_weights_roll_in_place_and_lowest_replicas_are_recorded(checkout, mo
 @pytest.mark.full
 def test_report_quotes_api_server_on_immutable_fields(checkout, monkeypatch, tmp_path):
     from inferplan.review.findings import load
-    from inferplan.review.markdown import render
+    from inferplan.review.rendering.markdown import render
     from inferplan.review.report import make_report
     from tests.review_streams import preview, stack_step
 

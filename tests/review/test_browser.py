@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.review import html as page
-from inferplan.review.reader import read_file
+from inferplan.review.reading.reader import read_file
+from inferplan.review.rendering import html as page
 from inferplan.review.report import make_report
 from tests.patience import PATIENCE_SECONDS
 

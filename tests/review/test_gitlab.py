@@ -19,7 +19,7 @@ def test_the_jobs_run_on_merge_requests_and_their_scripts_are_sound(job):
 
 
 def test_the_note_is_found_by_the_reports_marker():
-    from inferplan.review.markdown import marker
+    from inferplan.review.rendering.markdown import marker
     from inferplan.review.report import make_report
 
     (wanted,) = re.findall(r'startswith\("(.*?)"\)', "".join(EXAMPLE["report"]["script"]))

@@ -55,7 +55,7 @@ def test_code_of_a_pull_request_never_runs_with_the_right_to_write_or_from_a_for
 
 
 def test_the_comment_is_found_by_its_marker_over_all_pages_and_made_after_failures_too():
-    from inferplan.review.markdown import marker
+    from inferplan.review.rendering.markdown import marker
     from inferplan.review.report import make_report
 
     text = (ROOT / ".github" / "workflows" / "comment.yml").read_text()

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from inferplan.operations.downtime import declared_servers, without_ready_server
+from inferplan.operations.updating.downtime import declared_servers, without_ready_server
 from inferplan.rehearsal.engine.program.record import record
 from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.scenarios.transitions import Config, Transition

@@ -59,7 +59,7 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
     from inferplan.operations.live import LiveCluster
     from inferplan.operations.recovery.declared import declared_keys
     from inferplan.operations.recovery.volumes import settle_volumes
-    from inferplan.operations.update import patch_simulated_volume
+    from inferplan.operations.updating.update import patch_simulated_volume
     from inferplan.rehearsal.cluster import start
     from inferplan.rehearsal.cluster.definitions import installer
     from inferplan.rehearsal.engine.apply.run import apply

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inferplan.cli.main import run
-from inferplan.review.markdown import render
-from inferplan.review.reader import read_file
+from inferplan.review.reading.reader import read_file
+from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
 from tests.checkouts import committed, git, make_checkout
 

@@ -92,10 +92,10 @@ CLOUD_EXCEPTIONS = {
     "components/gateway/spec.py": "has the fields of the load balancers",
     "components/nodes/table.py": "cites the source of a formula",
     "operations/recovery/pulumi_stack.py": "shows the command that makes a kubeconfig",
-    "operations/versions.py": "asks EKS for the versions of its add-ons and images",
+    "operations/doctor/versions.py": "asks EKS for the versions of its add-ons and images",
     "cli/versions.py": "asks with the credentials of the cluster's cloud",
     "operations/kubectl.py": "shows the command that makes a kubeconfig",
-    "operations/buying.py": "offers the instance types of EC2 with the labels of EKS Auto Mode to Karpenter",
+    "operations/updating/buying.py": "offers the instance types of EC2 with the labels of EKS Auto Mode to Karpenter",
 }
 
 

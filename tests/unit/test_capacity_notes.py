@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.operations.notes import capacity_notes
-from inferplan.operations.plan import notes_before
+from inferplan.operations.planning.notes import capacity_notes
+from inferplan.operations.planning.plan import notes_before
 from inferplan.operations.workspace import open_workspace
 from tests.unit.aws.rig import ADOPTED, CREATED, L40S, SYSTEM, model
 from tests.unit.aws.rig import settings as aws_settings

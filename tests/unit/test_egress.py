@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from inferplan.cli import main
 from inferplan.components.handles import HubStore, ObjectStore, WebStore, WorkloadIdentity
 from inferplan.components.network import store_edges
-from inferplan.operations.notes import egress_notes
+from inferplan.operations.planning.notes import egress_notes
 from inferplan.stackfile.stack import StackSettings
 from tests.recorder import declare
 

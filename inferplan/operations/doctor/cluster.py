@@ -11,7 +11,7 @@ from inferplan.operations.errors import OperationError, table
 from inferplan.operations.live import Get, LiveCluster, ObjectKey
 from inferplan.operations.recovery.declared import registered_objects
 from inferplan.rehearsal.engine.wire.recording import Recording
-from inferplan.review.pods import pod_sets, templates_of
+from inferplan.review.capacity.pods import pod_sets, templates_of
 from inferplan.stackfile.stack import StackSettings
 
 # `nodes is forbidden: User "anna" cannot list resource "nodes" in API group "" at the cluster scope`

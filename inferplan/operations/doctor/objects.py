@@ -10,8 +10,8 @@ from inferplan.kube.quantity import amount, canonical
 from inferplan.operations.doctor.cluster import ExaminedCluster
 from inferplan.operations.doctor.findings import Finding, error, ok, unknown, warning
 from inferplan.operations.live import ObjectKey, annotation
-from inferplan.operations.preflight import lacking_rights, missing_operators
-from inferplan.operations.required_secrets import required_secrets
+from inferplan.operations.planning.required_secrets import required_secrets
+from inferplan.operations.updating.preflight import lacking_rights, missing_operators
 
 _NETWORKING, _STORAGE = "networking.k8s.io/v1", "storage.k8s.io/v1"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

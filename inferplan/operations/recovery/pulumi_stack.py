@@ -22,10 +22,10 @@ from urllib.parse import unquote, urlsplit
 
 from inferplan.operations.errors import OperationError, RequestError, UnsettledError
 from inferplan.operations.live import LiveCluster
-from inferplan.operations.pulumi_cli import answer
 from inferplan.operations.recovery.declared import declared_objects
 from inferplan.operations.recovery.deployment import Repair, repair
-from inferplan.operations.update import UpdateTarget
+from inferplan.operations.updating.pulumi_cli import answer
+from inferplan.operations.updating.update import UpdateTarget
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.stackfile.reader import PROJECT

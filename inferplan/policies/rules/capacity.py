@@ -24,7 +24,7 @@ from inferplan.policies.subjects.workloads import (
 )
 
 if TYPE_CHECKING:
-    from inferplan.review.declared import Declared
+    from inferplan.review.capacity.declared import Declared
 
 _NODE_GROUP = "aws:eks:NodeGroup"
 
@@ -154,8 +154,8 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
     if not budgets:
         return
     # Only a stack with a budget needs the price list, which takes time to read.
-    from inferplan.review.budget import over_budget, usd
-    from inferplan.review.cost import monthly_cost
+    from inferplan.review.cost.budget import over_budget, usd
+    from inferplan.review.cost.cost import monthly_cost
 
     cost = monthly_cost(_declared(stack))
     for budget in budgets:
@@ -172,7 +172,7 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
 
 def _declared(stack: Stack) -> Iterator[Declared]:
     """The resources with a price. An unknown size is recorded as unreadable and counts as zero."""
-    from inferplan.review.declared import Declared
+    from inferplan.review.capacity.declared import Declared
 
     for each in stack:
         with stack.unreadable:

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inferplan.review.preview import Preview
-from inferplan.review.reader import read_bytes
+from inferplan.review.reading.preview import Preview
+from inferplan.review.reading.reader import read_bytes
 from tests.stacks.test_committed_stacks import PASSPHRASE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -72,8 +72,8 @@ def preview_of(each: Change) -> Preview:
 
 
 def events_of(each: Change) -> bytes:
-    from inferplan.operations.policy_check import judge
-    from inferplan.operations.violation_formats import packs, policy_events
+    from inferplan.operations.reporting.policy_check import judge
+    from inferplan.operations.reporting.violation_formats import packs, policy_events
     from inferplan.rehearsal.engine.plan.events import events_of as events
     from inferplan.rehearsal.engine.plan.events import to_ndjson
     from inferplan.rehearsal.engine.plan.steps import make_plan

@@ -11,7 +11,7 @@ from inferplan.components.nodes.machines import CPU_FILE, allocatable, cpu_rows,
 from inferplan.components.nodes.spec import NodePoolSpec
 from inferplan.components.platforms.aws import tables
 from inferplan.components.platforms.aws.aws_api import aws_api
-from inferplan.review.prices import price_list
+from inferplan.review.cost.prices import price_list
 from tests.unit.aws.rig import BUCKET, CREATED, L40S, declared, model, settings
 
 POOL: TypeAdapter[Any] = TypeAdapter(NodePoolSpec)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.down import blockers, naming_blockers
 from inferplan.operations.live import LiveCluster
+from inferplan.operations.updating.down import blockers, naming_blockers
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 

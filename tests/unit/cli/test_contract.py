@@ -6,7 +6,7 @@ import pytest
 
 from inferplan.components.handles import Endpoint, EndpointProtocol
 from inferplan.operations.contract import Contract, contract_of
-from inferplan.operations.status import read_state
+from inferplan.operations.status.status import read_state
 from inferplan.operations.workspace import open_workspace
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from inferplan.components.platforms.aws.access import _kubeconfig
-from inferplan.operations import down, pulumi_cli
 from inferplan.operations.errors import OperationError
-from inferplan.operations.update import UpdateOptions, created_cluster
+from inferplan.operations.updating import down, pulumi_cli
+from inferplan.operations.updating.update import UpdateOptions, created_cluster
 
 CONFIG = json.dumps(_kubeconfig(name="prod", region="us-east-1", endpoint="https://acme.test", authority="Q0E="))
 

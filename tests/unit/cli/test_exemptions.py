@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from inferplan.operations.policy_check import MOST_DRAFTS, exemption_drafts
+from inferplan.operations.reporting.policy_check import MOST_DRAFTS, exemption_drafts
 from inferplan.policies.engine.evaluate import Outcome, State
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, make_report

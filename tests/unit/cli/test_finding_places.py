@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inferplan.cli.check import render
-from inferplan.operations.policy_check import judge
+from inferplan.operations.reporting.policy_check import judge
 from inferplan.rehearsal.engine.program.record import record
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.stackfile.reader import read_stack

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from inferplan.operations.downtime import declared_servers, downtimes, live_servers
 from inferplan.operations.live import LiveCluster
+from inferplan.operations.updating.downtime import declared_servers, downtimes, live_servers
 from tests.stacks.test_identity import SEED, TRITON, at, model_as, recorded, renamed
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.differences import gateway_problems
 from inferplan.operations.live import LiveCluster
+from inferplan.operations.status.differences import gateway_problems
 from tests.unit.aws.rig import settings
 from tests.unit.test_capacity_notes import ALB, DEFAULT_CLASS, GATEWAY_API, NGINX, NLB
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import inferplan.operations.keys
 from inferplan.cli import main
 from inferplan.components.gateway.consumer_spec import ConsumerSpec
-from inferplan.operations.notes import expiring
+from inferplan.operations.planning.notes import expiring
 from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, unlock
 from inferplan.stackfile.yaml_edit import add_item, remove_entry
 from inferplan.stackfile.yaml_tree import read_tree, to_data

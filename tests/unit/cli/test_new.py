@@ -207,7 +207,7 @@ def test_a_stack_that_is_there_is_left_as_it_is(new):
 
 @pytest.mark.parametrize("links", [True, False])
 def test_a_stack_that_comes_to_be_there_meanwhile_is_left_as_it_is(new, monkeypatch, links):
-    from inferplan.operations.new_stack import StackCopy
+    from inferplan.operations.new_stack.new_stack import StackCopy
 
     def refused(*_):
         raise OSError(errno.EPERM, "no links here")
@@ -258,7 +258,7 @@ def test_a_run_that_is_killed_before_the_end_leaves_no_stack(new):
 
 def test_a_copy_that_would_read_otherwise_is_not_kept(new, monkeypatch):
     monkeypatch.setattr(
-        "inferplan.operations.new_stack.replace_scalar", lambda text, _path, _plain: text.replace("replicas: 2", "replicas: 3")
+        "inferplan.operations.new_stack.new_stack.replace_scalar", lambda text, _path, _plain: text.replace("replicas: 2", "replicas: 3")
     )
     before = files()
     code, said = new("acme")

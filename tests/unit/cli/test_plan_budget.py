@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from inferplan.operations.plan import over_budget
+from inferplan.operations.planning.plan import over_budget
 from inferplan.rehearsal.engine.plan.states import ResourceState, States
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"

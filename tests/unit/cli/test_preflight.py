@@ -6,7 +6,7 @@ import pytest
 
 from inferplan.operations.errors import OperationError
 from inferplan.operations.live import LiveCluster, ObjectKey
-from inferplan.operations.preflight import check_operators, parse_rules
+from inferplan.operations.updating.preflight import check_operators, parse_rules
 
 DEPLOYMENT = ObjectKey("apps/v1", "Deployment", "chat", "llama")
 OPERATED = [

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from inferplan.cli.main import run
-from inferplan.operations.job_status import preheats
+from inferplan.operations.status.jobs import preheats
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from inferplan.cli.screen import note
-from inferplan.operations.notes import program_notes
+from inferplan.operations.planning.notes import program_notes
 from inferplan.rehearsal.engine.wire.recording import Diagnostic, Recording
 
 

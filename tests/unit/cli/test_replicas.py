@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferplan.operations.model_status import ready_replicas
+from inferplan.operations.status.models import ready_replicas
 from tests.unit.serving.models import vllm
 
 WIDE = vllm(tensorParallelSize=8, pipelineParallelSize=2, nnodes=2)

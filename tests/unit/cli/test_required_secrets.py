@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inferplan.operations.live import LiveCluster
-from inferplan.operations.required_secrets import RequiredSecret, missing_secrets, required_secrets
+from inferplan.operations.planning.required_secrets import RequiredSecret, missing_secrets, required_secrets
 from inferplan.operations.workspace import open_workspace
 from inferplan.rehearsal.engine.program.record import record
 

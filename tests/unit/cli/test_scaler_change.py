@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.downtime import declared_scalers, live_scaler_changes, scaler_changes
+from inferplan.operations.updating.downtime import declared_scalers, live_scaler_changes, scaler_changes
 from tests.unit.serving.models import declared, vllm
 
 CPU = declared(vllm(replicas={"min": 1, "max": 3, "on": {"cpu": 60}}))

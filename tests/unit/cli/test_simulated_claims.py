@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inferplan.operations.simulated_nodes import simulated_objects
+from inferplan.operations.planning.simulated_nodes import simulated_objects
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 

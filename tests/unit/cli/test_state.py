@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from inferplan.operations.contract import contract_of
-from inferplan.operations.job_status import PreheatRow
-from inferplan.operations.model_status import queue_messages
-from inferplan.operations.status import StackState, read_state
+from inferplan.operations.status.jobs import PreheatRow
+from inferplan.operations.status.models import queue_messages
+from inferplan.operations.status.status import StackState, read_state
 from inferplan.operations.workspace import open_workspace
 
 ROOT = Path(__file__).parents[3]

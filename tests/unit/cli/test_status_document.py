@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from inferplan.operations.contract import contract_of
-from inferplan.operations.status import read_state
-from inferplan.operations.status_document import status_json
+from inferplan.operations.status.document import status_json
+from inferplan.operations.status.status import read_state
 from inferplan.operations.workspace import open_workspace
 
 ROOT = Path(__file__).parents[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.operations.pulumi_cli import explain, failures_of
+from inferplan.operations.updating.pulumi_cli import explain, failures_of
 
 URN = "urn:pulumi:chat::inferplan::inferplan:gateway:Gateway$kubernetes:core/v1:ConfigMap::gateway-config"
 

@@ -31,7 +31,7 @@ def passphrase(monkeypatch):
 def examine(monkeypatch) -> Callable[..., list[tuple[str, str, str, str]]]:
     def run(world: World, *names: str) -> list[tuple[str, str, str, str]]:
         def rights(objects, _live, _context):
-            from inferplan.operations.preflight import LackingRight
+            from inferplan.operations.updating.preflight import LackingRight
 
             del objects
             return [LackingRight(namespace=NAMESPACE, resource=each, verbs=("create", "patch")) for each in world.denied]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.differences import differences
 from inferplan.operations.drift.visible import visible
+from inferplan.operations.status.differences import differences
 from inferplan.rehearsal.engine.wire.values import Secret
 from tests.unit.drift.comparison import compared, key_of, manifest, pod, texts
 

@@ -30,7 +30,7 @@ def recorded(secret_keys: frozenset[str] = frozenset(), **sections: Any) -> Reco
 
 def refusals(recording: Recording) -> list[str]:
     """The pack's refusals, with the exemptions that the stack `local` has."""
-    from inferplan.operations.policy_check import settings_file, stack_of
+    from inferplan.operations.reporting.policy_check import settings_file, stack_of
 
     report = check_stack(stack_of(recording), read_settings(settings_file(ROOT, "local"), all_rules(), today()))
     return [f"{each.rule.id} {each.resource}" for each in report.violations]

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferplan.review.budget import budget_of, over_budget, usd
-from inferplan.review.capacity import Offer, pools
-from inferplan.review.cost import monthly_cost
-from inferplan.review.declared import Declared, declared
-from inferplan.review.figures import figures_of
-from inferplan.review.markdown import render
-from inferplan.review.pods import accelerators_in
-from inferplan.review.prices import price_list
+from inferplan.review.capacity.capacity import Offer, pools
+from inferplan.review.capacity.declared import Declared, declared
+from inferplan.review.capacity.figures import figures_of
+from inferplan.review.capacity.pods import accelerators_in
+from inferplan.review.capacity.rollout import rollouts, share_of
+from inferplan.review.cost.budget import budget_of, over_budget, usd
+from inferplan.review.cost.cost import monthly_cost
+from inferplan.review.cost.prices import price_list
+from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
-from inferplan.review.rollout import rollouts, share_of
 from tests.review_streams import preview, step
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from inferplan.review.findings import findings_of, load, save, table
-from inferplan.review.markdown import render
-from inferplan.review.records import EventsError
+from inferplan.review.reading.records import EventsError
+from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
 from tests.review_streams import preview, stack_step
 

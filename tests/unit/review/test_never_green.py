@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from inferplan.operations.report import completed, read_or_explain
-from inferplan.review.guards import Guards
-from inferplan.review.markdown import render
-from inferplan.review.preview import Preview
-from inferplan.review.reader import read_bytes
-from inferplan.review.records import EventsError
+from inferplan.operations.reporting.report import completed, read_or_explain
+from inferplan.review.reading.preview import Preview
+from inferplan.review.reading.reader import read_bytes
+from inferplan.review.reading.records import EventsError
+from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
+from inferplan.review.risks.guards import Guards
 from inferplan.review.verdict import BLOCKED, CALM
 from tests.review_streams import SECRET, preview, stack_step, step, stream
 

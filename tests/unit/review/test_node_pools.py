@@ -5,11 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from inferplan.review.capacity import pools
-from inferplan.review.cost import monthly_cost
-from inferplan.review.declared import NODE_GROUP, Declared
-from inferplan.review.kinds import rules_for
-from inferplan.review.prices import price_list
+from inferplan.review.capacity.capacity import pools
+from inferplan.review.capacity.declared import NODE_GROUP, Declared
+from inferplan.review.cost.cost import monthly_cost
+from inferplan.review.cost.prices import price_list
+from inferplan.review.risks.kinds import rules_for
 
 POOL = "inferplan.dev/pool"
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferplan.review.collector import StepCollector, counts_of
-from inferplan.review.preview import Preview
-from inferplan.review.reader import read, read_bytes, read_file
-from inferplan.review.records import MAX_RECORD, EventsError
+from inferplan.review.reading.collector import StepCollector, counts_of
+from inferplan.review.reading.preview import Preview
+from inferplan.review.reading.reader import read, read_bytes, read_file
+from inferplan.review.reading.records import MAX_RECORD, EventsError
 from inferplan.review.report import make_report
 from inferplan.review.verdict import INCOMPLETE
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from inferplan.review import html as page
-from inferplan.review.markdown import render
+from inferplan.review.rendering import html as page
+from inferplan.review.rendering.markdown import render
+from inferplan.review.rendering.text import HIDDEN, clean
 from inferplan.review.report import as_json, make_report
-from inferplan.review.text import HIDDEN, clean
 from tests.review_streams import preview, stack_step, step
 
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"

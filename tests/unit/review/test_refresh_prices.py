@@ -10,8 +10,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from inferplan.review.prices import price_list
-from inferplan.review.refresh_prices import main, price_of, renewed_machines, renewed_services
+from inferplan.review.cost.prices import price_list
+from inferplan.review.cost.refresh_prices import main, price_of, renewed_machines, renewed_services
 
 DATA = Path(__file__).resolve().parents[3] / "inferplan" / "review" / "data"
 MACHINES = "type,resource,accelerators,memoryGiB,usdPerHour\ng6.xlarge,nvidia.com/gpu,1,16,0.8048\np5e.48xlarge,nvidia.com/gpu,8,2048,\n"

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from inferplan.kube import marks
-from inferplan.review import html as page
-from inferplan.review import markdown as comment
-from inferplan.review.markdown import marker
-from inferplan.review.reader import read_file
+from inferplan.review.reading.reader import read_file
+from inferplan.review.rendering import html as page
+from inferplan.review.rendering import markdown as comment
+from inferplan.review.rendering.markdown import marker
 from inferplan.review.report import Report, as_json, make_report
 from tests.review_streams import SECRET, UNKNOWN, preview, stack_step, step, stream, urn
 
@@ -414,7 +414,7 @@ def test_a_picture_shows_components_and_what_changes_inside():
 
 def test_a_plan_without_the_cli_says_what_it_cannot_see():
     content = stream(stack_step()).replace(b'"preludeEvent": {', b'"preludeEvent": {"planner": "inferplan", ')
-    from inferplan.review.reader import read_bytes
+    from inferplan.review.reading.reader import read_bytes
 
     assert "without credentials" in comment.render(make_report([read_bytes(content)]))
     assert "by the Pulumi CLI" in comment.render(report_on(stack_step()))

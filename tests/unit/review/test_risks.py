@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from inferplan.operations.violation_formats import read_rule
+from inferplan.operations.reporting.violation_formats import read_rule
+from inferplan.review.capacity.rollout import rollouts
 from inferplan.review.findings import findings_of
-from inferplan.review.markdown import render
+from inferplan.review.rendering.markdown import render
+from inferplan.review.rendering.text import differing_parts
 from inferplan.review.report import make_report
-from inferplan.review.risk import PROTECTED
-from inferplan.review.rollout import rollouts
-from inferplan.review.text import differing_parts
+from inferplan.review.risks.risk import PROTECTED
 from tests.review_streams import preview, step, stream, urn
 
 BUCKET = "aws:s3/bucket:Bucket"
@@ -111,8 +111,8 @@ def test_pools_of_which_nothing_is_known_are_not_called_short():
 
 def forecast(type_, old, new, cards=8):
     shown = preview(step("same", NODE, "a", node(cards), node(cards)), step("update", type_, "m", old, new))
-    from inferplan.review.capacity import pools
-    from inferplan.review.declared import declared
+    from inferplan.review.capacity.capacity import pools
+    from inferplan.review.capacity.declared import declared
 
     return rollouts(shown, pools(declared(shown, "after")))
 

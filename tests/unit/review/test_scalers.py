@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.review.capacity import pools
-from inferplan.review.cost import monthly_cost
-from inferplan.review.markdown import render
+from inferplan.review.capacity.capacity import pools
+from inferplan.review.cost.cost import monthly_cost
+from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
 from tests.review_streams import preview, step
 from tests.unit.review.test_figures import DEPLOYMENT, GROUP, group, model, node, resource

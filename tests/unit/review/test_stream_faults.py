@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferplan.review.reader import read_bytes
-from inferplan.review.records import EventsError
+from inferplan.review.reading.reader import read_bytes
+from inferplan.review.reading.records import EventsError
 from inferplan.review.report import make_report
 from inferplan.review.verdict import BLOCKED, CALM, INCOMPLETE
 from tests.review_streams import preview, step, urn

@@ -1,0 +1,190 @@
+"""Removes a stack, even if its file is gone or has errors, and names what blocks a deletion: pods, finalizers, contents of a namespace."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from inferplan.components.naming import NAMESPACE
+from inferplan.operations.errors import RequestError
+from inferplan.operations.live import LiveCluster
+from inferplan.operations.project import child_environment, project_root, stack_file, stack_name
+from inferplan.operations.updating import pulumi_cli
+from inferplan.operations.updating.update import UpdateOptions, live_cluster
+from inferplan.rehearsal.progress import Progress
+from inferplan.stackfile.reader import PROJECT, read_stack
+
+if TYPE_CHECKING:
+    from inferplan.rehearsal.engine.apply.run import Outcome
+    from inferplan.rehearsal.engine.wait.object_events import Listener
+
+
+_PROTECTED = (
+    "note: protected resources stay, and so does what they depend on; to delete a store or the cluster as well, write "
+    "retain: false or protect: false under it, run inferplan up {stack}, then inferplan down {stack}"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExistingStack:
+    """A stack to remove, even if its file has errors."""
+
+    name: str
+    simulated: bool
+    namespace: str
+    context: str | None = None
+
+
+def existing_stack(stack: str) -> ExistingStack:
+    """The stack to remove. Its file may be gone if its simulated cluster is not. Raises RequestError for an unknown stack."""
+    from inferplan.rehearsal.cluster import clusters
+
+    try:
+        path = stack_file(project_root(), stack)
+    except RequestError:
+        if stack in clusters():
+            return ExistingStack(name=stack, simulated=True, namespace=NAMESPACE)
+        raise
+    if not path.is_file():
+        raise RequestError(f"There is no file {path}. Give the name of a stack, or the path of its file")
+    config = _config(path)
+    cluster = config.get("cluster") if isinstance(config.get("cluster"), dict) else {}
+    return ExistingStack(
+        name=stack_name(path),
+        simulated=cluster.get("provider") == "simulated",
+        namespace=str(config.get("namespace") or NAMESPACE),
+        context=cluster.get("context"),
+    )
+
+
+def _config(path: Path) -> Any:
+    """The keys of the file that can be read, without the project's prefix."""
+    try:
+        texts = read_stack(path).config
+    except ValueError:
+        return {}
+    values: dict[str, Any] = {}
+    for key, text in texts.items():
+        try:
+            values[key.removeprefix(f"{PROJECT}:")] = json.loads(text)
+        except ValueError:
+            values[key.removeprefix(f"{PROJECT}:")] = text
+    return values
+
+
+def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], None]) -> None:
+    """Run `pulumi destroy` on everything that is not protected; `say` receives what blocks deletions. Raises OperationError."""
+    from inferplan.rehearsal.cluster import start
+
+    arguments = ["destroy", "--stack", stack.name]
+    if stack.simulated:
+        cluster = start(stack.name)
+        with naming_blockers(LiveCluster(cluster.get), stack.namespace, say):
+            pulumi_cli.run(
+                [*arguments, "--yes", "--skip-preview", *options.pulumi_arguments()],
+                pulumi_cli.simulated_environment(cluster),
+                output=options.output,
+            )
+        return
+    # A real stack that was rehearsed here has a simulated cluster too, and is destroyed only when the user confirms.
+    options.check_confirmation(f"inferplan down {stack.name}")
+    # Without --exclude-protected Pulumi rejects the whole destroy if one resource is protected, and stores are by default.
+    # It takes --target or --exclude-protected, not both.
+    protected = [] if options.targets else ["--exclude-protected"]
+    confirmed = ["--yes"] if options.yes else []
+    with naming_blockers(live_cluster(stack.name, stack.context), stack.namespace, say):
+        pulumi_cli.run([*arguments, *protected, *confirmed, *options.pulumi_arguments()], child_environment(), output=options.output)
+    say(_PROTECTED.format(stack=stack.name))
+
+
+def empty_cluster(name: str, *, listener: Listener, step: Progress) -> Outcome:
+    from inferplan.rehearsal.cluster import start
+    from inferplan.rehearsal.cluster.karpenter import ending
+    from inferplan.rehearsal.engine.apply.run import down
+
+    cluster = start(name, step)
+    with ending(cluster, step):
+        return down(cluster, listener=listener)
+
+
+# Kubernetes sets the deletion time after the grace period, in which our pods drain; this is extra time for the kubelet.
+PATIENCE_SECONDS: Final = 30.0
+_KINDS: Final = (
+    ("v1", "Pod"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "Service"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("apps/v1", "Deployment"),
+    ("batch/v1", "Job"),
+    ("gateway.networking.k8s.io/v1", "HTTPRoute"),
+    ("ray.io/v1", "RayService"),
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+)
+
+
+def blockers(live: LiveCluster, namespace: str, now: datetime) -> Iterator[str]:
+    """One sentence for each object of `namespace` whose deletion is overdue, with the reason."""
+    for version, kind in _KINDS:
+        for (_, name), each in sorted(live.objects(version, kind, namespace).items()):
+            since = _overdue(each, now)
+            if since is None:
+                continue
+            finalizers = each["metadata"].get("finalizers") or []
+            if finalizers:
+                plural, them = ("s", "them") if len(finalizers) > 1 else ("", "it")
+                why = f"the finalizer{plural} {', '.join(finalizers)} must be removed by the controller that added {them}"
+            elif kind == "Pod":
+                node = (each.get("spec") or {}).get("nodeName") or "no node"
+                why = f"its containers have not ended on {node}; is the node's kubelet running?"
+            else:
+                why = "no finalizer is left"
+            yield f"{kind} {namespace}/{name} has been terminating for {since:.0f} s: {why}"
+    home = live.objects("v1", "Namespace").get(("", namespace))
+    if home is not None and _overdue(home, now) is not None:
+        for condition in (home.get("status") or {}).get("conditions", []):
+            if condition["status"] == "True" and condition["type"] in ("NamespaceContentRemaining", "NamespaceFinalizersRemaining"):
+                yield f"Namespace {namespace}: {condition['message']}"
+
+
+def _overdue(each: dict[str, Any], now: datetime) -> float | None:
+    """Seconds since the deletion was due, None if it is not overdue."""
+    due = each["metadata"].get("deletionTimestamp")
+    if not due:
+        return None
+    seconds = (now - datetime.fromisoformat(due)).total_seconds()
+    return seconds if seconds >= PATIENCE_SECONDS else None
+
+
+@contextmanager
+def naming_blockers(live: LiveCluster | None, namespace: str, say: Callable[[str], None], *, every: float = 15.0) -> Iterator[None]:
+    """Pass each new blocker of deletions in `namespace` to `say` while the block runs."""
+    done = threading.Event()
+    said: set[str] = set()
+
+    def look() -> None:
+        while live is not None and not done.wait(every):
+            live.forget()
+            texts: list[str] = []
+            # It only explains; the update itself reports a cluster that does not answer.
+            with suppress(Exception):
+                texts += blockers(live, namespace, datetime.now(UTC))
+            for text in texts:
+                # The seconds change, the cause does not.
+                cause = text.partition(" has been terminating for ")[0]
+                if cause not in said:
+                    said.add(cause)
+                    say(text)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(1)

@@ -1,0 +1,87 @@
+"""Rehearses a change: brings up one revision of a stack on a simulated cluster and applies the next one over it.
+
+Each revision runs its own code from its own checkout. The working tree and other clusters do not change.
+"""
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from inferplan.operations.files import read_records
+from inferplan.operations.project import child_environment, project_root, stack_file
+from inferplan.operations.revisions import check_out, commit_of, remove
+from inferplan.review.findings import Findings, findings_of
+
+# Revisions before 2026-11-22 have their runner in cli.
+_RUNNERS = ("inferplan.operations.updating.rehearsal_run", "operations.rehearsal_run")
+_DELETE_CLUSTERS = "from inferplan.rehearsal.cluster import clusters, delete\nfor name in clusters(): delete(name)"
+
+
+def rehearse_change(base: str, head: str, stack: str, *, timeout: int, say: Callable[[str], None]) -> Findings:
+    """Bring up `base` and apply `head` over it, for at most `timeout` seconds each. Raises RequestError for an unknown revision or stack."""
+    root = project_root()
+    commits = [commit_of(root, each) for each in (base, head)]
+    with _workplace(root) as folder:
+        for name, commit in zip(("base", "head"), commits, strict=True):
+            check_out(root, commit, folder / name)
+            stack_file(folder / name, stack)
+        short = [each[:12] for each in commits]
+        change = {"stack": stack, "base": short[0], "head": short[1]}
+        say(f"bringing up {short[0]}")
+        code, records = _run(folder / "base", stack, timeout)
+        if code != 0:
+            return findings_of(records, outcome="base failed", **change)
+        say(f"applying {short[1]} over it")
+        code, records = _run(folder / "head", stack, timeout)
+        return findings_of(records, outcome={0: "ready", None: "stuck"}.get(code, "refused"), **change)
+
+
+def _run(checkout: Path, stack: str, timeout: int) -> tuple[int | None, list[dict[str, Any]]]:
+    """The exit code of a run, None if it exceeded `timeout`, and the records of its diary."""
+    folder = checkout.parent
+    diary, log = folder / f"{checkout.name}.ndjson", folder / f"{checkout.name}.log"
+    environment = child_environment(PYTHONPATH=str(checkout), INFERPLAN_STATE_DIR=str(folder / "state"))
+    runner = next(each for each in _RUNNERS if (checkout / f"{each.replace('.', '/')}.py").is_file())
+    with log.open("wb") as stream:
+        line = [sys.executable, "-P", "-m", runner, stack, str(diary)]
+        process = subprocess.Popen(line, cwd=checkout, env=environment, stdout=stream, stderr=subprocess.STDOUT)
+        try:
+            code: int | None = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _stop(process)
+    records = list(read_records(diary))
+    if code and not any(each["kind"] in ("refused", "failed") for each in records):
+        message = " / ".join(log.read_text(errors="replace").strip().splitlines()[-4:]) or f"it ended with code {code}"
+        records.append({"at": 0.0, "kind": "refused", "message": message})
+    return code, records
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    # After an interrupt the run finishes in order; a run that ignores it is killed.
+    for ending in (signal.SIGINT, signal.SIGKILL):
+        if process.poll() is None:
+            process.send_signal(ending)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+
+
+@contextlib.contextmanager
+def _workplace(root: Path) -> Iterator[Path]:
+    """A folder for checkouts, diaries and a cluster, which are removed after the block."""
+    folder = Path(tempfile.mkdtemp(prefix="inferplan-"))
+    try:
+        yield folder
+    finally:
+        environment = child_environment(INFERPLAN_STATE_DIR=str(folder / "state"))
+        subprocess.run([sys.executable, "-c", _DELETE_CLUSTERS], env=environment, capture_output=True, check=False, timeout=600)
+        for each in ("base", "head"):
+            remove(root, folder / each)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,152 @@
+"""The inputs of a stack's resources before and after a change, from which capacity, cost and rollouts are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Literal
+
+from inferplan.kube.field_owners import SCALER_BOUNDS
+from inferplan.kube.paths import mapping
+from inferplan.kube.quantity import amount, number
+from inferplan.review.capacity.pods import PodSet, pod_sets
+from inferplan.review.reading.events import kind_of
+from inferplan.review.reading.preview import Preview
+
+When = Literal["before", "after"]
+
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+_LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+_NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
+_NODE_CLASS = "kubernetes:eks.amazonaws.com/v1:NodeClass"
+_CAPACITY_TYPES = {"on-demand": "ON_DEMAND", "spot": "SPOT", "reserved": "CAPACITY_BLOCK"}
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """One resource of one side. `counted` are its pods, if they were counted when its inputs were read."""
+
+    type: str
+    urn: str
+    name: str
+    inputs: dict[str, Any]
+    counted: tuple[PodSet, ...] | None = None
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.type)
+
+    @property
+    def pods(self) -> tuple[PodSet, ...]:
+        return tuple(pod_sets(self.type, self.urn, self.name, self.inputs)) if self.counted is None else self.counted
+
+
+def declared(preview: Preview, side: When) -> Iterator[Declared]:
+    """The resources of `preview` on one side. A digest lists no unchanged ones; see `whole`."""
+    for step in preview.steps:
+        state = step.before if side == "before" else step.after
+        if state is not None:
+            yield Declared(type=step.type, urn=step.urn, name=step.name, inputs=state.inputs, counted=state.pods)
+
+
+def whole(preview: Preview) -> bool:
+    """True if `preview` lists every resource of the stack, so that sums are complete."""
+    return preview.form == "events" and not preview.incomplete
+
+
+def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
+    """`resources` with NodePools as node groups, and node groups completed by the instance type and the disk of their launch template.
+
+    The template's id is unknown before the update, so a group and its template are matched by the label of their pool.
+    """
+    everything = list(_with_node_pools(_with_ranges(resources)))
+    templates = {tag: each.inputs for each in everything if each.type == _LAUNCH_TEMPLATE for tag in _tags(each.inputs)}
+    for each in everything:
+        labels = [tag for tag in mapping(each.inputs, "labels").items() if isinstance(tag[1], str)]
+        template = next((templates[tag] for tag in labels if tag in templates), None)
+        if each.type != NODE_GROUP or template is None:
+            yield each
+            continue
+        extra: dict[str, Any] = {}
+        if not each.inputs.get("instanceTypes") and isinstance(template.get("instanceType"), str):
+            extra["instanceTypes"] = [template["instanceType"]]
+        disks = [mapping(disk, "ebs") for disk in _listed(template, "blockDeviceMappings")]
+        sizes = [size for disk in disks if (size := amount(disk.get("volumeSize"))) is not None]
+        if each.inputs.get("diskSize") is None and sizes:
+            # Volumes of several kinds have no price.
+            kinds = {str(disk.get("volumeType") or "gp2") for disk in disks}
+            extra |= {"diskSize": sum(sizes, Decimal(0)), "diskType": "/".join(sorted(kinds))}
+        yield replace(each, inputs=each.inputs | extra)
+
+
+def _with_ranges(resources: Iterable[Declared]) -> Iterator[Declared]:
+    """`resources`, the pods of each workload counted from the least to the most replicas that its scaler allows."""
+    everything = list(resources)
+    ranges = {}
+    for each in everything:
+        if (fields := SCALER_BOUNDS.get(each.type.rpartition(":")[2])) is not None:
+            spec = mapping(each.inputs, "spec")
+            target = mapping(spec, "scaleTargetRef")
+            least, most = (number(spec.get(field), default) for field, default in fields)
+            ranges[f"{target.get('kind') or 'Deployment'}/{target.get('name')}"] = least, most
+    for each in everything:
+        scaled = ranges and any(pods.owner in ranges for pods in each.pods)
+        yield replace(each, counted=tuple(pods.scaled(*ranges[pods.owner]) for pods in each.pods)) if scaled else each
+
+
+def _tags(template: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for each in _listed(template, "tagSpecifications"):
+        # Only tags that are also labels, which have a slash, name a pool.
+        yield from (tag for tag in mapping(each, "tags").items() if "/" in tag[0] and isinstance(tag[1], str))
+
+
+def _listed(value: dict[str, Any], key: str) -> list[Any]:
+    items = value.get(key)
+    return items if isinstance(items, list) else []
+
+
+def _with_node_pools(resources: Iterable[Declared]) -> Iterator[Declared]:
+    """`resources`, with a node group for each capacity type of a pool of Auto Mode instead of its NodePools.
+
+    A pool is a static NodePool, a dynamic one, or both, which share a NodeClass. Without a limit of nodes it has no known size, so its group
+    names no instance type and gets no price.
+    """
+    classes: dict[str, Declared] = {}
+    pools: dict[str, list[Declared]] = {}
+    for each in resources:
+        spec = mapping(each.inputs, "spec")
+        if each.type == _NODE_CLASS:
+            classes[mapping(each.inputs, "metadata").get("name") or each.name] = each
+        elif each.type == _NODE_POOL and (name := mapping(spec, "template", "spec", "nodeClassRef").get("name")):
+            pools.setdefault(name, []).append(each)
+            continue
+        yield each
+    for name, members in pools.items():
+        yield from _groups(members, classes.get(name))
+
+
+def _groups(members: list[Declared], node_class: Declared | None) -> Iterator[Declared]:
+    specs = [mapping(each.inputs, "spec") for each in members]
+    kept = sum(number(spec.get("replicas"), 0) for spec in specs)
+    limits = [mapping(spec, "limits").get("nodes") for spec in specs if spec.get("replicas") is None]
+    added = sum(number(each, 0) for each in limits)
+    ways = dict.fromkeys(way for spec in specs for way in _values(spec, "karpenter.sh/capacity-type"))
+    size = amount(mapping(node_class.inputs, "spec", "ephemeralStorage").get("size")) if node_class is not None else None
+    types = [] if None in limits else [name for spec in specs for name in _values(spec, "node.kubernetes.io/instance-type")]
+    inputs: dict[str, Any] = {
+        "labels": mapping(specs[0], "template", "metadata", "labels"),
+        "instanceTypes": list(dict.fromkeys(types)),
+        "autoMode": True,
+        **({} if size is None else {"diskSize": size / _GIB, "diskType": "gp3"}),
+    }
+    for index, way in enumerate(ways):
+        sizes = {"minSize": kept if index == len(ways) - 1 else 0, "maxSize": kept + added}
+        yield replace(members[0], type=NODE_GROUP, inputs={**inputs, "capacityType": _CAPACITY_TYPES.get(way, way), "scalingConfig": sizes})
+
+
+def _values(spec: dict[str, Any], key: str) -> list[str]:
+    requirements = _listed(mapping(spec, "template", "spec"), "requirements")
+    requirement = next((each for each in requirements if isinstance(each, dict) and each.get("key") == key), {})
+    return [each for each in _listed(requirement, "values") if isinstance(each, str)]

@@ -1,0 +1,58 @@
+"""The budget of a stack, and whether its cost exceeds it."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+from inferplan.kube.quantity import amount
+from inferplan.review.cost.cost import NO_PRICE, Cost
+
+BUDGET_KEY = "inferplan:budget"
+
+
+def budget_of(config: dict[str, str]) -> Decimal | None:
+    """The `monthlyUsd` that a stack's configuration allows, None where it sets no budget.
+
+    Raises ValueError when the budget cannot be read: one that is not enforced would be worse than none.
+    """
+    # Pulumi.yaml needs a default for an optional structure, which is {}.
+    text = config.get(BUDGET_KEY, "{}")
+    try:
+        value = json.loads(text, parse_float=Decimal)
+        if value == {}:
+            return None
+        limit = amount(str(value["monthlyUsd"]))
+    except (ValueError, TypeError, KeyError):
+        limit = None
+    if limit is None or limit < 0:
+        raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}")
+    return limit
+
+
+def over_budget(cost: Cost, budget: Decimal | None) -> str:
+    """Why `cost` breaks `budget`, with the remedy; "" when it does not. Judged by the most that the pools may grow to.
+
+    A pool whose instance type has no list price breaks it too: its cost is unknown.
+    """
+    if budget is None:
+        return ""
+    for kind, name, why in cost.unpriced:
+        if kind == "NodeGroup" and why.startswith(NO_PRICE):
+            return (
+                f"{kind} {name} cannot be checked against the budget of {usd(budget)}: {why}; "
+                "add the instance type to inferplan/review/data/ec2.csv, or remove budget.monthlyUsd"
+            )
+    if cost.most <= budget:
+        return ""
+    first = max(cost.lines, key=lambda each: each.most)
+    return (
+        f"up to {usd(cost.most)} a month, {usd(cost.most - budget)} more than the budget of {usd(budget)}; "
+        f"the most expensive is {first.kind} {first.name} ({usd(first.most)}): lower its maximum size or raise budget.monthlyUsd"
+    )
+
+
+def usd(value: Decimal) -> str:
+    """`value` as people write dollars."""
+    sign = "-" if value < 0 else ""
+    return f"{sign}${abs(value):,.0f}" if abs(value) >= 1000 else f"{sign}${abs(value):,.2f}"

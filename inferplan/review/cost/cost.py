@@ -1,0 +1,204 @@
+"""Monthly cost of a stack in Decimal, from a dated price list; parts without a price are named, never guessed.
+
+`monthly_cost` takes plain types and inputs, so that a plan, a report and a policy judge by the same sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from inferplan.kube.names import FAKE_NODE
+from inferplan.kube.paths import mapping
+from inferplan.kube.quantity import amount, number
+from inferplan.review.capacity.capacity import NODE, Pool, machines_of, pools_of
+from inferplan.review.capacity.declared import NODE_GROUP, Declared, with_templates
+from inferplan.review.cost.prices import PriceList, price_list
+
+_CENT = Decimal("0.01")
+_GB = Decimal(10**9)
+_OLD_COPIES = 2
+"""Copies that a preheat keeps by default."""
+_SERVICE = "kubernetes:core/v1:Service"
+_INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
+_VOLUME = "aws:ebs/volume:Volume"
+NO_PRICE = "no list price for"
+_BLOCK = "CAPACITY_BLOCK"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLine:
+    """One resource a month, in US dollars: as it is wanted, and the least and the most that it may come to.
+
+    `committable` is the part of `usual` that Savings Plans and reservations make cheaper: machines on demand.
+    """
+
+    kind: str
+    name: str
+    usual: Decimal
+    least: Decimal
+    most: Decimal
+    basis: str
+    committable: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The sum of a stack. `unpriced` has kind, name and cause of what is not in it."""
+
+    usual: Decimal
+    least: Decimal
+    most: Decimal
+    lines: tuple[CostLine, ...]
+    unpriced: tuple[tuple[str, str, str], ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def committable(self) -> Decimal:
+        return _sum(each.committable for each in self.lines)
+
+
+def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None) -> Cost:
+    """The monthly cost of `resources` by `prices`; default: the list of this version."""
+    prices = prices or price_list()
+    everything = list(with_templates(resources))
+    stored, notes = _stored_weights(everything, prices)
+    priced = [(each, *_price(each, prices)) for each in everything if each.type != NODE_GROUP]
+    priced += [(pool.groups[0], *_pool_line(pool, prices)) for pool in pools_of(everything)]
+    lines = [line for _, line, _ in priced if line is not None] + stored
+    unpriced = {(each.kind, each.name, why_not) for each, _, why_not in priced if why_not}
+    return Cost(
+        usual=_sum(each.usual for each in lines),
+        least=_sum(each.least for each in lines),
+        most=_sum(each.most for each in lines),
+        lines=tuple(sorted(lines, key=lambda each: (-each.usual, each.kind, each.name))),
+        unpriced=tuple(sorted(unpriced)),
+        notes=notes,
+    )
+
+
+def _sum(amounts: Iterable[Decimal]) -> Decimal:
+    return sum(amounts, Decimal(0)).quantize(_CENT)
+
+
+def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
+    """The line of one resource, and why a part of it or all of it has no price."""
+    if each.type == NODE:
+        is_fake = mapping(each.inputs, "metadata", "annotations").get(FAKE_NODE) is not None
+        return None, "a fake node, it costs nothing" if is_fake else "an existing node"
+    if each.type.endswith(":NodePool"):
+        return None, "existing nodes" if mapping(each.inputs, "spec").get("provider") == "existing" else ""
+    return _volume(each, prices) if each.type == _VOLUME else _flat(each, prices)
+
+
+def _flat(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
+    key = _balancer(each) or each.type
+    by_use = f"by use: {prices.by_use[key]}" if key in prices.by_use else ""
+    if key in prices.per_hour:
+        return _line(each, prices.per_hour[key] * prices.hours, f"{prices.per_hour[key]} USD an hour"), by_use
+    if key in prices.per_month:
+        return _line(each, prices.per_month[key], "a month"), by_use
+    return None, by_use
+
+
+def _balancer(each: Declared) -> str:
+    """The price of the load balancer that a controller makes for a Kubernetes object, "" where it makes none."""
+    spec = mapping(each.inputs, "spec")
+    if each.type == _SERVICE and spec.get("type") == "LoadBalancer":
+        return f"{_SERVICE}/LoadBalancer"
+    return f"{_INGRESS}/alb" if each.type == _INGRESS and spec.get("ingressClassName") == "alb" else ""
+
+
+def _line(each: Declared, month: Decimal, basis: str) -> CostLine:
+    return CostLine(kind=each.kind, name=each.name, usual=month, least=month, most=month, basis=basis)
+
+
+def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
+    """The line of one pool: the nodes that its declared pods need, and the least and the most that it may come to."""
+    ways = [each.inputs.get("capacityType") or "ON_DEMAND" for each in pool.groups]
+    names = list(dict.fromkeys(name for each in pool.groups for name in machines_of(each.inputs)))
+    listed = {name: machine.usd_per_hour for name in names if (machine := prices.machines.get(name)) is not None}
+    hourly = [price for price in listed.values() if price is not None]
+    if not names or len(hourly) < len(names):
+        missing = [name for name in names if listed.get(name) is None]
+        return None, f"{NO_PRICE} {', '.join(missing) or 'a machine that the launch template names'}"
+    disk, no_disk = _disk(pool.groups[0].inputs, prices)
+    # A block is paid for in advance, whether its nodes are used or not.
+    least, needed = (pool.most, pool.most) if ways == [_BLOCK] else (pool.least, pool.needed)
+    fee = Decimal(0)
+    if pool.groups[0].inputs.get("autoMode"):
+        fee = prices.auto_mode["accelerated" if prices.machines[names[0]].accelerators else "general"]
+    cheapest, usual, dearest = (price * prices.hours * (1 + fee) + disk for price in (min(hourly), hourly[0], max(hourly)))
+    # The price of spot is that of the instance: the disk and the fee cost the same.
+    lowest = min(hourly) * prices.hours * (prices.spot_lowest + fee) + disk if "SPOT" in ways else cheapest
+    is_group = len(pool.groups) == 1 and not fee
+    line = CostLine(
+        kind="NodeGroup" if is_group else "pool",
+        name=pool.groups[0].name if is_group else pool.name,
+        usual=usual * needed,
+        least=lowest * least,
+        most=dearest * pool.most,
+        basis=_basis(pool, names, hourly[0], ways, needed) + (f"; with about {float(fee * 100):g}% for EKS Auto Mode" if fee else ""),
+        committable=hourly[0] * prices.hours * needed if ways == ["ON_DEMAND"] else Decimal(0),
+    )
+    return line, no_disk
+
+
+def _basis(pool: Pool, names: list[str], price: Decimal, ways: list[str], needed: int) -> str:
+    sizes = f"{needed}" if pool.least == pool.most or ways == [_BLOCK] else f"{needed} ({pool.least} to {pool.most})"
+    others = f", or {', '.join(names[1:])}" if names[1:] else ""
+    spot = "; Spot between a tenth and all of it" if "SPOT" in ways else ""
+    block = "; a capacity block, at the list price instead of the price it was bought for" if _BLOCK in ways else ""
+    return f"{sizes} x {names[0]} at {price} USD an hour{others}{spot}{block}"
+
+
+def _disk(inputs: dict[str, Any], prices: PriceList) -> tuple[Decimal, str]:
+    """The root volume of one node a month, and why it has no price."""
+    size, kind = amount(inputs.get("diskSize")), inputs.get("diskType") or "gp3"
+    if size is None:
+        return Decimal(0), ""
+    if kind not in prices.per_gib_month:
+        return Decimal(0), f"root volumes of {size} GiB {kind}"
+    return size * prices.per_gib_month[kind], ""
+
+
+def _volume(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
+    size, kind = amount(each.inputs.get("size")), each.inputs.get("type") or "gp2"
+    if size is None or kind not in prices.per_gib_month:
+        return None, f"a volume of kind {kind} and {'unknown' if size is None else size} GiB"
+    return _line(each, size * prices.per_gib_month[kind], f"{size} GiB {kind}"), ""
+
+
+def _stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[list[CostLine], tuple[str, ...]]:
+    """The lines of the file systems and buckets in `resources` that hold weights of a declared size, and notes on reading them.
+
+    Sizes are those that models declare. Requests, and what else is stored there, are not known.
+    """
+    stores = {each.name: each for each in resources if each.type in prices.per_gb_month}
+    contents: dict[str, dict[str, tuple[Decimal, int]]] = {}
+    notes = []
+    for each in resources:
+        spec = mapping(each.inputs, "spec")
+        weights, preheat = mapping(spec, "weights"), mapping(spec, "preheat")
+        size = amount(weights.get("size"))
+        if size is None or not each.type.startswith("inferplan:serving:"):
+            continue
+        gigabytes = size / _GB
+        source, target = weights.get("store"), preheat.get("into")
+        for store, path, copies in ((source, str(weights.get("path")), 1), (target, each.name, number(preheat.get("keep"), _OLD_COPIES))):
+            if isinstance(store, str) and store in stores:
+                contents.setdefault(store, {}).setdefault(path, (gigabytes, copies))
+        read = target or source
+        price = prices.per_gb_read.get(stores[read].type) if isinstance(read, str) and read in stores else None
+        if price is not None:
+            notes.append(f"each start of a replica of {each.name} reads {gigabytes:.0f} GB from {read}, {gigabytes * price:.2f} USD")
+    lines = [_store_line(stores[name], contents[name].values(), prices.per_gb_month[stores[name].type]) for name in contents]
+    return lines, (f"By start, not in the sum: {'; '.join(notes)}.",) if notes else ()
+
+
+def _store_line(store: Declared, contents: Collection[tuple[Decimal, int]], price: Decimal) -> CostLine:
+    once, copies = sum(size for size, _ in contents), sum(size * count for size, count in contents)
+    basis = f"{once:.0f} GB of declared weights at {price} USD per GB and month" + (", more with old copies" if copies > once else "")
+    return CostLine(kind=store.kind, name=store.name, basis=basis, usual=once * price, least=once * price, most=copies * price)

@@ -1,0 +1,125 @@
+"""Lost access: compares consumers of models and their keys before and after a change.
+
+A component whose spec lists consumers is a model; a component whose spec maps consumers to key versions holds the keys. Without a
+gateway no model can be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from inferplan.kube.names import INSTANCE_LABEL
+from inferplan.kube.paths import mapping
+from inferplan.review.reading.preview import SECRET, Preview
+from inferplan.review.rendering.text import clean
+from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE
+from inferplan.review.risks.risk import Risk
+
+_GATEWAY = "inferplan:gateway:Gateway"
+_KEYS = "inferplan:gateway:ApiKeys"
+_CONSUMER = "consumer-"
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """Access on one side: consumers by model, with the model's URN, and key versions by consumer.
+
+    `two_seeds` is True during a rotation, while the keys of the previous seed are valid too.
+    """
+
+    models: Mapping[str, tuple[str, tuple[str, ...]]]
+    keys: Mapping[str, tuple[str, ...]]
+    two_seeds: bool
+
+
+def lost_access(preview: Preview) -> Iterator[Risk]:
+    before, after = _access(preview, old=True), _access(preview, old=False)
+    for model, (urn, consumers) in sorted(before.models.items()):
+        _, remaining = after.models.get(model, ("", ()))
+        if missing := [each for each in consumers if each not in remaining]:
+            is_removed = model not in after.models
+            yield Risk(
+                weight=CRITICAL,
+                what=f"{_listed(missing)} can no longer call",
+                kind="model",
+                name=model,
+                urn=urn,
+                cause="the model or the gateway is removed" if is_removed else "removed from its consumers",
+                consequence="requests fail (404)" if is_removed else "requests with their keys are denied (403)",
+                order=0,
+            )
+    owner = next((step.urn for step in preview.steps if step.type == _KEYS), "")
+    for risk in (*_lost_keys(before, after), *_other_keys(preview, before, after)):
+        yield replace(risk, urn=owner)
+
+
+def _lost_keys(before: _Access, after: _Access) -> Iterator[Risk]:
+    for consumer, versions in sorted(before.keys.items()):
+        missing = [each for each in versions if each not in after.keys.get(consumer, ())]
+        if not missing:
+            continue
+        numbers, plural, pronoun = ", ".join(missing), *(("s", "them") if len(missing) > 1 else ("", "it"))
+        what = f"key{plural} {numbers}" if consumer in after.keys else f"every key (key{plural} {numbers})"
+        consequence = f"requests that still use {pronoun} are denied (401)"
+        yield _keys_risk([consumer], CRITICAL, f"loses {what}", f"version{plural} {numbers} dropped", consequence)
+
+
+def _other_keys(preview: Preview, before: _Access, after: _Access) -> Iterator[Risk]:
+    """The risk of other keys for the same versions, and of the end of a rotation of the seed."""
+    consumers = [each for each in _changed_secrets(preview) if before.keys.get(each) and before.keys.get(each) == after.keys.get(each)]
+    if consumers:
+        seeds = "apiKeySeed or an imported key changed: the same key versions have other values"
+        weight, consequence = CRITICAL, "requests with the old keys are denied (401) until every client has its new key"
+        if after.two_seeds:
+            weight = DISRUPTIVE
+            consequence = "the old keys stay valid until previousApiKeySeed is removed: give every client its new key before"
+        yield _keys_risk(consumers, weight, "all keys change for", seeds, consequence)
+    remaining = sorted({*before.keys} & {*after.keys})
+    if remaining and before.two_seeds and not after.two_seeds:
+        ended = "previousApiKeySeed is removed"
+        yield _keys_risk(remaining, CRITICAL, "keys of the previous seed end for", ended, "requests with them are denied (401)")
+
+
+def _keys_risk(consumers: list[str], weight: int, what: str, cause: str, consequence: str) -> Risk:
+    kind = "consumer" if len(consumers) == 1 else "consumers"
+    return Risk(weight=weight, what=what, kind=kind, name=_listed(consumers), urn="", cause=cause, consequence=consequence, order=1)
+
+
+def _changed_secrets(preview: Preview) -> Iterator[str]:
+    for step in preview.changed:
+        if step.type != SECRET or step.op not in ("update", "replace") or step.old is None or step.new is None:
+            continue
+        old, new = (mapping(side.inputs, "metadata", "labels").get(INSTANCE_LABEL, "") for side in (step.old, step.new))
+        if isinstance(new, str) and old == new and new.startswith(_CONSUMER) and step.data_changes:
+            yield clean(new.removeprefix(_CONSUMER))
+
+
+def _access(preview: Preview, *, old: bool) -> _Access:
+    models: dict[str, tuple[str, tuple[str, ...]]] = {}
+    keys: dict[str, tuple[str, ...]] = {}
+    has_gateway = two_seeds = False
+    for step in preview.steps:
+        side = step.before if old else step.after
+        if not step.type.startswith("inferplan:") or side is None:
+            continue
+        has_gateway = has_gateway or step.type == _GATEWAY
+        spec = mapping(side.inputs, "spec")
+        consumers = spec.get("consumers")
+        if isinstance(consumers, list):
+            models[clean(step.name)] = (clean(step.urn), tuple(clean(str(each)) for each in consumers))
+        elif isinstance(consumers, dict) and step.type == _KEYS:
+            keys = {clean(name): _versions(each) for name, each in consumers.items()}
+            two_seeds = spec.get("previousSeed") is True
+    return _Access(models if has_gateway else {}, keys, two_seeds)
+
+
+def _versions(consumer: Any) -> tuple[str, ...]:
+    versions = consumer.get("keys") if isinstance(consumer, dict) else None
+    texts = map(str, versions) if isinstance(versions, list) else ()
+    return tuple(sorted({clean(each) for each in (*texts, *mapping(consumer, "importedKeys"))}))
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,141 @@
+"""The guards of a stack before and after a change: its budget, and the settings and exemptions of its policies.
+
+Settings are read as plain JSON, so a report needs no rule of the pack, and a change of an unknown key is reported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from inferplan.review.cost.budget import budget_of, usd
+from inferplan.review.reading.preview import Preview
+from inferplan.review.rendering.text import clean, joined, one_line, shortened
+from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE
+from inferplan.review.risks.policies import label_of
+from inferplan.review.risks.risk import Risk
+
+_ORDER = 3000
+_STRICTNESS = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 3}
+_LONGEST = 200
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """The policy settings of one stack on both sides; `before` is None where it is not known. `code` are changed files of the pack."""
+
+    after: Settings = field(default_factory=dict)
+    before: Settings | None = None
+    today: str = ""
+    unread: str = ""
+    code: tuple[str, ...] = ()
+
+    def in_force(self, preview: Preview) -> tuple[str, ...]:
+        """The exemptions that hold today, in words. One for a resource that a complete `preview` does not have, has no effect."""
+        labels = {label_of(each.urn).replace(" ", "/") for each in preview.steps} | {"stack"}
+        return tuple(
+            _exemption_text(each)
+            for each in _exemptions(self.after)
+            if str(each.get("expires", "9")) >= self.today and (preview.incomplete or str(each.get("resource")) in labels)
+        )
+
+
+GuardReader = Callable[[str], Guards]
+"""The guards of a stack, by its name."""
+
+
+def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
+    """The risks of changes to the guards; those that name no rule are of the stack of `preview`."""
+    for risk in (*_budget_risks(preview), *(_policy_risks(guards) if guards else ())):
+        yield risk if risk.name else replace(risk, kind="stack", name=clean(preview.stack))
+
+
+def _policy_risks(guards: Guards) -> Iterator[Risk]:
+    if guards.unread:
+        yield _risk(CRITICAL, "policy settings cannot be read", guards.unread, "exemptions from the policies are unknown")
+    if guards.code:
+        consequence = "rules may miss violations that they found before: review their code"
+        yield _risk(DISRUPTIVE, "the policy pack changes", joined(guards.code, 3), consequence)
+    if guards.before is not None:
+        yield from _exemption_risks(guards.before, guards.after)
+        for key in sorted({*guards.before, *guards.after} - {"exemptions"}):
+            yield from _setting_risks(key, guards.before.get(key), guards.after.get(key))
+
+
+def _exemption_risks(before: Settings, after: Settings) -> Iterator[Risk]:
+    existing = [*_exemptions(before)]
+    subjects = [_subject(each) for each in existing]
+    for each in _exemptions(after):
+        if each not in existing:
+            what = "gets a wider or longer exemption" if _subject(each) in subjects else "gets an exemption"
+            rule = str(each.get("rule", "?"))
+            yield _risk(DISRUPTIVE, what, _exemption_text(each), "violations of the rule no longer block", rule=rule)
+
+
+def _setting_risks(key: str, old: Any, new: Any) -> Iterator[Risk]:
+    if not isinstance(old, dict | None) or not isinstance(new, dict | None):
+        if old != new:
+            cause = f"{clean(key)}: {_json(old)} → {_json(new)}"
+            yield _risk(DISRUPTIVE, "changes a policy setting", cause, "rules may allow more")
+        return
+    for rule in sorted({*(old or {}), *(new or {})}):
+        was, will = ((side or {}).get(rule) for side in (old, new))
+        if was == will:
+            continue
+        if key != "levels":
+            cause = f"{clean(key)}: {_json(was)} → {_json(will)}"
+            yield _risk(DISRUPTIVE, "allows something else", cause, "what it blocked may now pass", rule=rule)
+        elif not _stricter(was, will):
+            cause = f"{_json(was) if was else 'the level of the pack'} → {_json(will) if will else 'the level of the pack'}"
+            yield _risk(CRITICAL, "is enforced less strictly", cause, "its violations may no longer block", rule=rule)
+
+
+def _stricter(was: Any, will: Any) -> bool:
+    """True if a level becomes stricter. An absent level is the pack's own, and counts as the strictest."""
+    ranks = [_STRICTNESS.get(str(each), 0) if each is not None else max(_STRICTNESS.values()) for each in (was, will)]
+    return ranks[1] >= ranks[0] and not (will is None and was is not None and ranks[1] == ranks[0])
+
+
+def _exemptions(settings: Settings) -> Iterator[Settings]:
+    listed = settings.get("exemptions")
+    yield from (each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else ()
+
+
+def _subject(exemption: Settings) -> tuple[Any, ...]:
+    return tuple(exemption.get(key) for key in ("rule", "resource", "path"))
+
+
+def _exemption_text(exemption: Settings) -> str:
+    where = " ".join(clean(str(exemption[key])) for key in ("resource", "path", "state") if exemption.get(key))
+    defaults = {"rule": "?", "expires": "no end", "owner": "no owner", "reason": "no reason"}
+    rule, end, who, why = (clean(str(exemption.get(key, default))) for key, default in defaults.items())
+    return shortened(f"{rule} for {where or 'everything'}, until {end} ({who}): {one_line(why)}", 2 * _LONGEST)
+
+
+def _risk(weight: int, what: str, cause: str, consequence: str, *, rule: str = "") -> Risk:
+    cause = shortened(cause, 2 * _LONGEST)
+    return Risk(weight=weight, what=what, kind="rule", name=clean(rule), urn="", cause=cause, consequence=consequence, order=_ORDER)
+
+
+def _budget_risks(preview: Preview) -> Iterator[Risk]:
+    before, after = _budget(preview.against_config), _budget(preview.config)
+    if before is not None and (after is None or after > before):
+        what = "no longer has a budget" if after is None else "has a higher budget"
+        cause = f"budget.monthlyUsd: {usd(before)} → {'nothing' if after is None else usd(after)}"
+        yield _risk(DISRUPTIVE, what, cause, "the budget no longer stops a change that costs more than the old one allowed")
+
+
+def _budget(config: Mapping[str, str] | None) -> Decimal | None:
+    try:
+        return budget_of(dict(config or {}))
+    except ValueError:
+        return None
+
+
+def _json(value: Any) -> str:
+    return "nothing" if value is None else shortened(clean(json.dumps(value, ensure_ascii=False)), _LONGEST)

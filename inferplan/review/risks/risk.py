@@ -1,0 +1,193 @@
+"""Risks of a step: deletions, replacements, harmful changes of properties, lost protection.
+
+The tables of `kinds` say what deleting a kind and changing a property mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from inferplan.kube.paths import mapping
+from inferplan.review.reading.changes import PropertyChange
+from inferplan.review.reading.events import Step, name_of
+from inferplan.review.rendering.text import clean, joined, transition
+from inferplan.review.risks.kinds import CRITICAL, ROUTINE, is_known, is_label, meaning_of, owned
+from inferplan.review.risks.properties import Match, matches
+
+REPLACED = "replaced"
+# Pulumi rejects the update before it changes anything.
+PROTECTED = "it is protected: the engine rejects the whole update until its protection is removed"
+GONE = "is gone"
+UNPROTECTED = "loses its protection"
+_UNPROTECTED: dict[tuple[str, ...], str] = {
+    ("protect",): "the next change may delete it without being rejected",
+    ("retainOnDelete",): "deleting it from the stack will delete it from the cloud",
+    ("protect", "retainOnDelete"): "the next change may delete it from the cloud without being rejected",
+}
+GOES = ("delete", "discard")
+_LONGEST = 60
+_FIRST, _LAST = 50, 9000
+_MOST_NAMES = 4
+# Reported per resource, even if name and cause are the same.
+_OF_EACH = ("deleted", REPLACED, "created", "changes", GONE, UNPROTECTED)
+_SUBJECTS = ("model", "consumer", "pool")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Risk:
+    """One risk. `weight` orders them: 0 loses data or access, 1 interrupts, 2 is routine; `order` those of one weight."""
+
+    weight: int
+    what: str
+    kind: str
+    name: str
+    urn: str
+    cause: str
+    consequence: str = ""
+    common: bool = False
+    """True if its kind has no text in the tables: one entry then covers many resources."""
+    order: int = _LAST
+
+    @property
+    def is_rejected(self) -> bool:
+        """True if the engine rejects the whole update because of it."""
+        return self.consequence.startswith(PROTECTED)
+
+
+def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
+    # Resources in a component are deleted with it, and reported one by one.
+    if (step.op in GOES and step.old and step.old.custom) or step.op == "replace":
+        yield _end(step, changes)
+    if protections := _removed_protections(step):
+        cause = f"{' and '.join(protections)} removed"
+        yield _risk(step, CRITICAL, UNPROTECTED, cause, _UNPROTECTED[protections], common=not _matters(step.type), order=_FIRST)
+    if step.op in ("create", "import"):
+        if meaning := meaning_of(step.type, "create"):
+            yield _risk(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
+        yield from (_of_property(step, each) for each in matches(step))
+    elif step.op not in ("same", "read", *GOES):
+        by_rule = [_of_property(step, each) for each in matches(step)]
+        yield from by_rule
+        relevant = [each for each in changes if not is_label(each.path)]
+        if not by_rule and step.op != "replace" and (relevant or not changes) and (meaning := meaning_of(step.type, "change")):
+            cause = "; ".join(map(_cause_of, relevant[:3])) or "the engine sent no properties"
+            yield _risk(step, meaning.weight, "changes", cause, meaning.consequence, order=meaning.order, common=not meaning.known)
+
+
+def gone(urn: str, type_: str) -> Risk:
+    """The risk of a resource that was deleted for a replacement that then failed."""
+    cause = "the replacement failed after the original was deleted"
+    consequence = "nothing replaces it: fix the cause and run the update again"
+    return _risk(Step(op="replace", urn=urn, type=type_), CRITICAL, GONE, cause, consequence, order=-1)
+
+
+def _matters(type_: str) -> bool:
+    meaning = meaning_of(type_, "delete")
+    return is_known(type_) and not owned(type_) and meaning is not None and meaning.weight == CRITICAL
+
+
+def _removed_protections(step: Step) -> tuple[str, ...]:
+    if step.old is None or step.new is None:
+        return ()
+    marks = (("protect", step.old.protect, step.new.protect), ("retainOnDelete", step.old.retain_on_delete, step.new.retain_on_delete))
+    return tuple(name for name, before, after in marks if before and not after)
+
+
+def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:
+    replaced = step.op == "replace"
+    meaning = meaning_of(step.type, "replace" if replaced else "delete")
+    weight, consequence, order = (meaning.weight, meaning.consequence, meaning.order) if meaning else (ROUTINE, "", _LAST)
+    if not replaced and (step.op == "discard" or (step.old and step.old.retain_on_delete)):
+        consequence, weight = "it is removed from the state only", ROUTINE
+    if step.old and step.old.protect and step.op != "discard":
+        consequence, weight = f"{PROTECTED}; then {consequence}" if _matters(step.type) and consequence else PROTECTED, CRITICAL
+    cause = _cause(step, changes) if replaced else f"no longer declared{_identity(step)}"
+    common = consequence == PROTECTED or not (meaning and meaning.known)
+    return _risk(step, weight, REPLACED if replaced else "deleted", cause, consequence, common=common, order=order)
+
+
+def _identity(step: Step) -> str:
+    """The resource's name outside of the stack, if it differs."""
+    inputs = step.old_inputs
+    names = (inputs.get("bucket"), inputs.get("name"), mapping(inputs, "metadata").get("name"))
+    name = next((each for each in names if isinstance(each, str)), step.name)
+    return "" if name == step.name else f" ({clean(name)})"
+
+
+def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
+    causing = [change for change in changes if change.replaces]
+    if causing:
+        return joined([*map(_cause_of, causing)], 3, "; ")
+    return f"{', '.join(map(clean, step.keys))} changes" if step.keys else "requested, or marked for replacement"
+
+
+def _of_property(step: Step, match: Match) -> Risk:
+    rule = match.rule
+    risk = _risk(step, rule.weight, rule.what, match.cause, match.consequence, order=rule.order)
+    return replace(risk, kind=rule.subject or risk.kind, name=match.name or (_owner(step) if rule.subject else risk.name))
+
+
+def _owner(step: Step) -> str:
+    """The name of the component that `step` is, or belongs to."""
+    types = step.parent.split("::", 3)[2] if "::" in step.parent else ""
+    is_outside = "$inferplan:" not in f"${types}"
+    return clean(step.name if step.type.startswith("inferplan:") or is_outside else name_of(step.parent))
+
+
+def _risk(step: Step, weight: int, what: str, cause: str, consequence: str, *, common: bool = False, order: int = _LAST) -> Risk:
+    return Risk(
+        weight=weight,
+        what=what,
+        kind=clean(step.kind),
+        name=clean(step.name),
+        urn=clean(step.urn),
+        cause=cause,
+        consequence=consequence,
+        common=common,
+        order=order,
+    )
+
+
+def _cause_of(change: PropertyChange) -> str:
+    # A part of a file explains nothing; the property table has all of it.
+    is_file = "\n" in change.old or "\n" in change.new
+    return f"{change.path} changes" if is_file else f"{change.path}: {transition(change.old, change.new, _LONGEST)}"
+
+
+def once(risks: Iterable[Risk]) -> list[Risk]:
+    """Keep the first of several risks that say the same: a component and its objects often share one."""
+    result: list[Risk] = []
+    subjects: set[tuple[str, str]] = set()
+    for each in risks:
+        about = {(each.what, each.name)}
+        if "→" in each.cause and each.kind not in _SUBJECTS:
+            about.add((each.what, each.cause.partition(": ")[2]))
+        if each.what in _OF_EACH or subjects.isdisjoint(about):
+            result.append(each)
+            subjects |= about
+    return _merged(result)
+
+
+def _merged(risks: Iterable[Risk]) -> list[Risk]:
+    """Merge risks that have the same consequence into one that names the first few resources."""
+    groups: dict[object, list[Risk]] = {}
+    for each in risks:
+        what = (each.weight, each.what, each.consequence)
+        if each.common:
+            key: object = what
+        elif each.what == "deleted":
+            key = (*what, each.kind)
+        else:
+            key = (each.what, each.kind) if each.kind in _SUBJECTS else (*what, each.kind, each.cause)
+        groups.setdefault(key, []).append(each)
+    return [_one(several) for several in groups.values()]
+
+
+def _one(several: Sequence[Risk]) -> Risk:
+    first = several[0]
+    cause = first.cause if len({each.cause for each in several}) == 1 else f"{first.cause}; and similar"
+    names, shown = list(dict.fromkeys(each.name for each in several)), _MOST_NAMES
+    if first.common:
+        names, shown = [each.name for each in several], 1
+    return replace(first, name=joined(names, shown if len(names) <= shown else max(shown - 1, 1)), cause=cause)

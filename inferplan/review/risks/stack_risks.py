@@ -1,0 +1,104 @@
+"""All risks of a stack: those of its steps, and those that only several resources together show.
+
+Several resources together show a replacement under another name, an unused object, downtime and an overcommitted pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from inferplan.review.capacity.figures import Figures
+from inferplan.review.reading.preview import SECRET, Preview, Side, StepSummary, without_digest
+from inferplan.review.rendering.text import clean
+from inferplan.review.risks.access import lost_access
+from inferplan.review.risks.guards import Guards, guard_risks
+from inferplan.review.risks.kinds import DISRUPTIVE, ROUTINE, owned
+from inferplan.review.risks.risk import GOES, REPLACED, Risk, once, risks_of
+
+
+def stack_risks(preview: Preview, figures: Figures, guards: Guards | None) -> tuple[Risk, ...]:
+    direct = sorted(_softened(_step_risks(preview.steps), preview), key=lambda each: each.order)
+    risks = once((*lost_access(preview), *direct, *guard_risks(preview, guards)))
+    risks += _outages(figures, reported={each.urn for each in risks if each.what == REPLACED})
+    return tuple(sorted(risks, key=lambda each: (each.weight, not each.is_rejected, each.order, each.what, each.urn, each.cause)))
+
+
+def _softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
+    """Yield `risks`, with those of resources that are removed together with all their users as routine.
+
+    This applies to a Secret that no pod uses any longer, and to resources of a component that is removed as a whole: the
+    component's own risk names who loses access.
+    """
+    removals = {step.urn: step for step in preview.steps if step.op in GOES}
+    stays = _used(step.side for step in preview.steps if step.op not in GOES) if removals else set()
+    went = _used(step.old for step in removals.values())
+    for each in risks:
+        step = removals.get(each.urn) if each.what == "deleted" and not each.is_rejected else None
+        if step is None or not owned(step.type):
+            yield each
+        elif step.type == SECRET:
+            names = _names(step)
+            keeps_weight = not stays.isdisjoint(names) or went.isdisjoint(names)
+            yield each if keeps_weight else replace(each, weight=ROUTINE, consequence="no pod of the stack uses it any longer")
+        elif (owner := removals.get(step.parent)) is not None and not (owner.old and owner.old.custom) and stays.isdisjoint(_names(step)):
+            yield replace(each, weight=ROUTINE, consequence=f"goes with {clean(owner.kind)} {clean(owner.name)}")
+        else:
+            yield each
+
+
+def _names(step: StepSummary) -> set[str]:
+    """Names by which other resources refer to `step`: its URN and the name of its Secret."""
+    return {step.urn, *(f"name {name}" for name in (step.old.names if step.old else ()))}
+
+
+def _used(sides: Iterable[Side | None]) -> set[str]:
+    references: set[str] = set()
+    for side in sides:
+        if side is not None:
+            references.update(side.dependencies)
+            references.update(f"name {name}" for name in side.secrets)
+    return references
+
+
+def _step_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
+    """The risks of `steps`; a deletion and the creation that replaces it count as one replacement."""
+    halves: dict[tuple[str, str, str], tuple[list[StepSummary], list[StepSummary]]] = {}
+    for each in steps:
+        if each.step is not None:
+            deletions, creations = halves.setdefault((each.type, each.parent, without_digest(each.name)), ([], []))
+            (deletions if each.op == "delete" else creations).append(each)
+    pairs = {old[0].urn: new[0].step for old, new in halves.values() if len(old) == len(new) == 1}
+    replacing = {new.urn for new in pairs.values() if new}
+    for each in steps:
+        new = pairs.get(each.urn) if each.op == "delete" else None
+        if new is not None and each.step is not None:
+            yield from risks_of(new.model_copy(update={"op": "replace", "old": each.step.old, "keys": ("metadata.name",)}), ())
+        elif each.op != "create" or each.urn not in replacing:
+            yield from each.risks
+
+
+def _outages(figures: Figures, *, reported: Collection[str]) -> Iterator[Risk]:
+    """The risks in the figures of a stack; no downtime for resources whose URN is in `reported`."""
+    for each in figures.forecasts:
+        if each.has_downtime and not each.stuck and each.urn not in reported:
+            minutes = "until a new one is ready" if each.minutes is None else f"for up to {each.minutes} minutes"
+            yield Risk(
+                weight=DISRUPTIVE,
+                what="has downtime during the rollout",
+                kind=clean(each.kind),
+                name=clean(each.name),
+                urn=clean(each.urn),
+                cause=f"{each.manner}, {each.unavailable} of {each.replicas} replicas at a time",
+                consequence=f"no replica is ready {minutes}",
+            )
+    for pool in figures.short:
+        yield Risk(
+            weight=DISRUPTIVE,
+            what="is overcommitted",
+            kind="pool",
+            name=clean(pool.pool),
+            urn=f"pool {clean(pool.pool)}",
+            cause=f"{pool.demand} {clean(pool.resource)} requested, {pool.offered} offered",
+            consequence="pods stay Pending until it has more nodes or smaller requests",
+        )
