@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
 
 from inferplan.components.fields import present
 from inferplan.components.handles import GatewayRequirements, NodeTarget
+from inferplan.components.kubernetes import core, meta, networking
 from inferplan.components.naming import labels
 from inferplan.kube.names import MONTHLY_BUDGET
 
@@ -55,7 +53,7 @@ class InferenceNamespace(pulumi.ComponentResource):
         # Controllers clean up after its objects, so they are deleted after it.
         namespace = core.Namespace(name, metadata=metadata, opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)))
         # The name comes from the created object, so that everything in the namespace waits for it.
-        live_name = namespace.metadata.name
+        live_name = namespace.metadata["name"]
         networking.NetworkPolicy(
             f"{name}-default-deny",
             metadata=meta.ObjectMetaArgsDict(name="default-deny", namespace=live_name, labels=labels("namespace", name)),

@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
-
 from inferplan.components.fields import present
 from inferplan.components.handles import HubStore, ObjectStore, WebStore
+from inferplan.components.kubernetes import meta, networking
 
 RemoteStore: TypeAlias = ObjectStore | WebStore | HubStore
 

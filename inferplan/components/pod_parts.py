@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-
 from inferplan.components.fields import present
 from inferplan.components.handles import CaBundle, ModelSource, VolumeClaim
+from inferplan.components.kubernetes import core, meta
 from inferplan.components.nodes.accelerators import Taint
 from inferplan.kube.names import HOSTNAME_LABEL, ZONE_LABEL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pulumi
-import pulumi_kubernetes as kubernetes
+from pulumi_kubernetes import Provider
 
 if TYPE_CHECKING:
     from inferplan.components.platforms.platform import Platform
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def cluster_options(platform: Platform) -> pulumi.ResourceOptions:
     """Return resource options that put a component into the cluster of `platform`."""
-    provider = kubernetes.Provider(
+    provider = Provider(
         "cluster",
         enable_server_side_apply=True,
         # A Secret or ConfigMap of a fixed name would be deleted before it is created again: a gap in which no pod can start.

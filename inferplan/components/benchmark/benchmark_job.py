@@ -12,15 +12,12 @@ from importlib.resources import files
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.batch import v1 as batch
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
 
 from inferplan.components.benchmark.spec import BenchmarkSpec
 from inferplan.components.fields import present
 from inferplan.components.gateway.routes import public_path
 from inferplan.components.handles import Endpoint, ModelMount, ObjectStore, SecretRef
+from inferplan.components.kubernetes import batch, core, meta, networking
 from inferplan.components.naming import bounded, content_key, labels, selector
 from inferplan.components.network import pods, policy, tcp
 from inferplan.components.pod_parts import NO_DEVICES, container_security, pod_security
@@ -70,7 +67,7 @@ class BenchmarkJob(pulumi.ComponentResource):
         job = batch.JobSpecArgsDict(
             template=core.PodTemplateSpecArgsDict(
                 metadata=meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name)),
-                spec=_pod(spec, plan, tokenizer, inputs.key, code.metadata.name),
+                spec=_pod(spec, plan, tokenizer, inputs.key, code.metadata["name"]),
             ),
             # A retry would repeat the load with the same result.
             backoff_limit=0,

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from datetime import date
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from inferplan.components.fields import present
 from inferplan.components.gateway import keys
@@ -29,6 +27,7 @@ from inferplan.components.gateway.keys import (
 )
 from inferplan.components.gateway.proxy_keys import PROXY_FILE, key_of, proxy_keys
 from inferplan.components.handles import SecretRef
+from inferplan.components.kubernetes import core, meta
 from inferplan.components.naming import labels
 from inferplan.kube.names import ISSUED
 
@@ -105,7 +104,7 @@ class ApiKeys(pulumi.ComponentResource):
             secret = self._secret(f"{name}-clients", CLIENTS_SECRET, namespace, self._clients(material), issued=oldest)
         else:
             secret = self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: proxy.apply(lambda file: file.text)}, issued=oldest)
-        self.proxy_secret = secret.metadata.name
+        self.proxy_secret = secret.metadata["name"]
         # A pod template shows it, which is safe: it is an HMAC under a derived key.
         self.fingerprint = pulumi.Output.unsecret(proxy.apply(lambda file: file.fingerprint))
         self.register_outputs({"proxySecret": self.proxy_secret, "fingerprint": self.fingerprint})
@@ -123,7 +122,9 @@ class ApiKeys(pulumi.ComponentResource):
         secret = self._secret(name, server_key_secret(model), namespace, {**content, **bearer})
         # Depends on the Secret's live name: a pod that restarts because the key changed must find the new key.
         fingerprints = {
-            field: pulumi.Output.all(secret.metadata.name, seed, content[field]).apply(lambda three: keys.fingerprint(three[1], three[2]))
+            field: pulumi.Output.all(secret.metadata["name"], seed, content[field]).apply(
+                lambda three: keys.fingerprint(three[1], three[2])
+            )
             for field, seed in seeds.items()
         }
         return {SecretRef(name=server_key_secret(model), key=field): pulumi.Output.unsecret(each) for field, each in fingerprints.items()}

@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.apiextensions import CustomResource
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
 
 from inferplan.components.gateway.answers import CORS_REQUEST_HEADERS, CORS_SECONDS, STRIPPED_HEADERS
 from inferplan.components.gateway.api_keys import ApiKeys
@@ -20,6 +17,7 @@ from inferplan.components.gateway.keys import PROXY_EDGES, client_id, server_key
 from inferplan.components.gateway.routes import calls
 from inferplan.components.gateway.spec import EnvoyGatewaySpec
 from inferplan.components.handles import Endpoint, EndpointProtocol
+from inferplan.components.kubernetes import CustomResource, meta, networking
 from inferplan.components.naming import labels
 from inferplan.components.network import policy as network_policy
 from inferplan.components.network import tcp

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
 
 from inferplan.components.fields import present
 from inferplan.components.gateway.exposure_spec import GRPC_PORT, GatewayApiAccess, IngressAccess, LoadBalancerAccess
 from inferplan.components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
 from inferplan.components.gateway.spec import GatewaySpec, NginxGatewaySpec
 from inferplan.components.handles import GatewayRequirements
+from inferplan.components.kubernetes import CustomResource, core, meta, networking
 from inferplan.components.platforms.aws.load_balancers import LoadBalancing, NlbSpec
 
 SERVICE_PORT = 80
@@ -98,8 +96,6 @@ def _path(path: str, service: str, port: str) -> networking.HTTPIngressPathArgsD
 
 
 def _route(kind: str, name: str, metadata: meta.ObjectMetaArgsDict, spec: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-    from pulumi_kubernetes.apiextensions import CustomResource
-
     CustomResource(name, api_version="gateway.networking.k8s.io/v1", kind=kind, metadata={**metadata, "name": name}, spec=spec, opts=opts)
 
 

@@ -9,12 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 import pulumi
-from pulumi_kubernetes.apps import v1 as apps
-from pulumi_kubernetes.autoscaling import v2 as autoscaling
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
-from pulumi_kubernetes.policy import v1 as policy
 
 from inferplan.components.gateway.api_keys import ApiKeys
 from inferplan.components.gateway.exposure import SERVICE_PORT, expose
@@ -23,6 +17,7 @@ from inferplan.components.gateway.proxy import payload, proxy_config
 from inferplan.components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment
 from inferplan.components.gateway.spec import AutoscalingSpec, EnvoyGatewaySpec, GatewaySpec, NginxGatewaySpec
 from inferplan.components.handles import Endpoint
+from inferplan.components.kubernetes import apps, autoscaling, core, meta, networking, policy
 from inferplan.components.naming import bounded, content_key, labels, selector
 from inferplan.components.network import pods, tcp
 from inferplan.components.network import policy as network_policy
@@ -83,10 +78,10 @@ class Gateway(pulumi.ComponentResource):
         proxy = deployment(
             spec,
             GATEWAY_PODS,
-            config_map=config.metadata.name,
+            config_map=config.metadata["name"],
             keys_secret=keys.proxy_secret,
             fingerprint=keys.fingerprint,
-            service_account=account.metadata.name,
+            service_account=account.metadata["name"],
             grpc=grpc,
         )
         rollout = pulumi.ResourceOptions(

@@ -8,12 +8,10 @@ files. Old pods finish their streams in the meantime.
 from collections.abc import Mapping, Sequence
 
 import pulumi
-from pulumi_kubernetes.apps import v1 as apps
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from inferplan.components.gateway.proxy import ProxyLayout
 from inferplan.components.gateway.spec import PROXY_REQUESTS, NginxGatewaySpec
+from inferplan.components.kubernetes import apps, core, meta
 from inferplan.components.pod_parts import container_security, spread
 from inferplan.kube.names import DOMAIN, EPHEMERAL_STORAGE
 

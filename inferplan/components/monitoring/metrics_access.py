@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pulumi
-from pulumi_kubernetes.networking import v1 as networking
 
+from inferplan.components.kubernetes import networking
 from inferplan.components.naming import bounded, labels, selector
 from inferplan.components.network import policy, tcp
 

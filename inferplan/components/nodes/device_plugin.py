@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pulumi
-from pulumi_kubernetes.apps import v1 as apps
-from pulumi_kubernetes.core import v1 as core
 
 from inferplan.components.fields import present
+from inferplan.components.kubernetes import apps, core
 from inferplan.components.naming import labels, selector
 from inferplan.components.pod_parts import tolerations_of
 from inferplan.images.catalogue import default_image
@@ -87,7 +86,7 @@ class DevicePlugin(pulumi.ComponentResource):
         # The number of nodes changes with the load: an update does not wait for nodes that do not exist yet.
         apps.DaemonSet(
             name,
-            metadata={"name": name, "namespace": namespace.metadata.name, "labels": own},
+            metadata={"name": name, "namespace": namespace.metadata["name"], "labels": own},
             spec={
                 "selector": {"match_labels": selector(COMPONENT, kind)},
                 "update_strategy": {"type": "RollingUpdate"},

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pulumi
-from pulumi_kubernetes.apps import v1 as apps
-from pulumi_kubernetes.core import v1 as core
 
 from inferplan.components.fields import present
 from inferplan.components.handles import NodeTarget
+from inferplan.components.kubernetes import apps, core
 from inferplan.components.naming import bounded, labels, selector
 from inferplan.components.pod_parts import USER, container_security, no_devices, tolerations_of
 from inferplan.images.catalogue import default_image

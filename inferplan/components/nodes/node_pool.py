@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
+from inferplan.components.kubernetes import node
 from inferplan.components.nodes.device_plugin import DevicePlugin
 from inferplan.components.nodes.fake_nodes import fake_nodes, runtime_classes_of
 
@@ -24,8 +25,8 @@ class NodePool(pulumi.ComponentResource):
 
     def __init__(self, name: str, pool: Pool, *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:nodes:NodePool", name, {"spec": pool.intent()}, opts)
-        for node in fake_nodes(name, pool) if pool.is_fake else ():
-            _simulated_node(node, parent=self)
+        for each in fake_nodes(name, pool) if pool.is_fake else ():
+            _simulated_node(each, parent=self)
         # Annotated here and not on the class: Pulumi evaluates the annotations of resource classes as it registers them.
         self.target: NodeTarget = pool.target(name)
         self.register_outputs({"nodes": self.target.nodes, "accelerators": self.target.nodes * self.target.capacity.accelerators})
@@ -39,10 +40,8 @@ class RuntimeClasses(pulumi.ComponentResource):
 
     def __init__(self, name: str, classes: tuple[str, ...], *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:nodes:RuntimeClasses", name, {"spec": {"classes": list(classes)}}, opts)
-        from pulumi_kubernetes.node.v1 import RuntimeClass
-
         for each in classes:
-            RuntimeClass(f"{name}-{each}", handler=each, metadata={"name": each}, opts=pulumi.ResourceOptions(parent=self))
+            node.RuntimeClass(f"{name}-{each}", handler=each, metadata={"name": each}, opts=pulumi.ResourceOptions(parent=self))
         self.register_outputs({})
 
 

@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-
 from inferplan.components.fields import present
 from inferplan.components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
+from inferplan.components.kubernetes import core, meta
 from inferplan.components.pod_parts import (
     CA_FILE,
     NO_DEVICES,

@@ -4,13 +4,10 @@ It requests no accelerator. It prefers CPU nodes, unless it fills the disks of a
 """
 
 import pulumi
-from pulumi_kubernetes.batch import v1 as batch
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
 
 from inferplan.components.fields import present
 from inferplan.components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim, WorkloadIdentity
+from inferplan.components.kubernetes import batch, core, meta, networking
 from inferplan.components.naming import bounded, labels, selector
 from inferplan.components.network import policy, store_edges
 from inferplan.components.preheat.pod import TARGET, pod_spec, program
@@ -143,4 +140,4 @@ def _service_account(
         automount_service_account_token=False,
         opts=opts,
     )
-    return account.metadata.name
+    return account.metadata["name"]

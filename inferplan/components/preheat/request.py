@@ -21,7 +21,7 @@ from inferplan.components.storage.spec import WeightsSpec
 from inferplan.kube.quantity import bytes_of
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core import v1 as core
+    from inferplan.components.kubernetes import core
 
 SOURCE = "/source"
 _SLOWEST_BYTES_PER_SECOND = 50 << 20

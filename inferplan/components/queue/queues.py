@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.apiextensions import CustomResource
-from pulumi_kubernetes.meta import v1 as meta
 
 from inferplan.components.fields import present
 from inferplan.components.handles import NodeTarget
+from inferplan.components.kubernetes import CustomResource, meta
 from inferplan.components.naming import labels
 from inferplan.components.queue.quota import Amounts, covered_resources, quantity_of, quota_amounts
 from inferplan.components.queue.spec import PoolQuota, QueueSpec, cluster_scoped_name, priority_class

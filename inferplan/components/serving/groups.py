@@ -10,14 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pulumi
-from pulumi_kubernetes.apiextensions import CustomResource
-from pulumi_kubernetes.apps import v1 as apps
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
 
 from inferplan.components.fields import manifest
 from inferplan.components.handles import SecretRef
+from inferplan.components.kubernetes import CustomResource, apps, core, meta, networking
 from inferplan.components.naming import selector
 from inferplan.components.network import pods
 from inferplan.components.serving import workload

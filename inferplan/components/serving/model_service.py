@@ -10,13 +10,9 @@ from dataclasses import replace
 from functools import partial
 
 import pulumi
-from pulumi_kubernetes.apps import v1 as apps
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
-from pulumi_kubernetes.policy import v1 as policy
 
 from inferplan.components.handles import Endpoint, ModelMount, ObjectStore
+from inferplan.components.kubernetes import apps, core, meta, networking, policy
 from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, store_edges, tcp
 from inferplan.components.network import policy as network_policy
@@ -64,9 +60,9 @@ class ModelService(pulumi.ComponentResource):
         account = core.ServiceAccount(name, metadata=account_meta, automount_service_account_token=False, opts=child)
         if server.files:
             files = _files_map(name, site, server.files, opts=child)
-            server = replace(server, volumes=(*server.volumes, config_map_volume(FILES_VOLUME, files.metadata.name, [*server.files])))
+            server = replace(server, volumes=(*server.volumes, config_map_volume(FILES_VOLUME, files.metadata["name"], [*server.files])))
         server = _with_verified_files(_restarted_with_its_key(server, site), spec, site)
-        template = partial(workload.server_pod, name, spec, target=site.target, times=times, service_account=account.metadata.name)
+        template = partial(workload.server_pod, name, spec, target=site.target, times=times, service_account=account.metadata["name"])
         target = groups.scale_target(name, spec)
         # The number of replicas of a scaled workload belongs to its scaler.
         opened = gated(self, prepare(site, child), times.rollout, SCALED[target["kind"]] if spec.scaling else ())

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pulumi
-from pulumi_kubernetes.apiextensions import CustomResource
-from pulumi_kubernetes.autoscaling import v2 as autoscaling
+
+from inferplan.components.kubernetes import CustomResource, autoscaling
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.meta import v1 as meta
-
     from inferplan.components.handles import Endpoint
+    from inferplan.components.kubernetes import meta
     from inferplan.components.serving.demand import Timing
     from inferplan.components.serving.engine import Site
     from inferplan.components.serving.scaling_spec import ScalingSpec, Signal

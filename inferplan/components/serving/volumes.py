@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
 
 from inferplan.components.fields import present
 from inferplan.components.handles import ModelMount, NodeTarget, ObjectStore
+from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import container_security, no_devices
 from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.components.preheat.verify import ready_check

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from inferplan.components.fields import present
 from inferplan.components.handles import NodeTarget, SecretRef
+from inferplan.components.kubernetes import core, meta
 from inferplan.components.naming import labels, selector
 from inferplan.components.pod_parts import USER, container_security, pod_security, spread, tolerations_of
 from inferplan.components.serving.demand import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, demand_of, replica_scratch, timing

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
 
 from inferplan.components.handles import NodeTarget, VolumeClaim
+from inferplan.components.kubernetes import core
 from inferplan.components.naming import bounded, content_key, labels
 from inferplan.components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
 from inferplan.kube.quantity import bytes_of

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pulumi
-from pulumi_kubernetes.apiextensions import CustomResource
-from pulumi_kubernetes.meta import v1 as meta
 
+from inferplan.components.kubernetes import CustomResource, meta
 from inferplan.components.naming import MAX_NAME, bounded, content_key
 from inferplan.components.platforms.aws.launch_template import root_volume_bytes
 from inferplan.kube.names import ZONE_LABEL

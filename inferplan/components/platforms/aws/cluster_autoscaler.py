@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pulumi
 import yaml
-from pulumi_kubernetes.core import v1 as core
 
+from inferplan.components.kubernetes import core
 from inferplan.components.platforms.aws.controller import NAMESPACE, READ, Controller
 from inferplan.components.platforms.aws.iam import Document, allow, document
 from inferplan.components.platforms.aws.node_pool import group_name

@@ -6,13 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import pulumi
-from pulumi_kubernetes.apps import v1 as apps
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
-from pulumi_kubernetes.rbac import v1 as rbac
 
 from inferplan.components.fields import present
+from inferplan.components.kubernetes import apps, core, meta, networking, rbac
 from inferplan.components.naming import labels, selector
 from inferplan.components.network import POD_IDENTITY_AGENT, outside, policy, tcp
 from inferplan.components.platforms.aws.cluster_spec import CONTROLLERS_NAMESPACE as NAMESPACE
@@ -51,7 +47,7 @@ class Controller:
         if role.annotations:
             metadata["annotations"] = role.annotations
         account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=self._child)
-        self.account = account.metadata.name
+        self.account = account.metadata["name"]
 
     def metadata(self, name: str | None = None) -> meta.ObjectMetaArgsDict:
         """Return the metadata of an object of the controller in its namespace."""
@@ -66,10 +62,10 @@ class Controller:
         account: rbac.SubjectArgsDict = {"kind": "ServiceAccount", "name": self.account, "namespace": self._namespace}
         metadata = self.cluster_metadata()
         cluster_role = rbac.ClusterRole(self.name, metadata=metadata, rules=_rules(cluster_rules), opts=self._child)
-        ref: rbac.RoleRefArgsDict = {"api_group": _RBAC, "kind": "ClusterRole", "name": cluster_role.metadata.name}
+        ref: rbac.RoleRefArgsDict = {"api_group": _RBAC, "kind": "ClusterRole", "name": cluster_role.metadata["name"]}
         rbac.ClusterRoleBinding(self.name, metadata=metadata, role_ref=ref, subjects=[account], opts=self._child)
         role = rbac.Role(self.name, metadata=self.metadata(), rules=_rules(own_rules), opts=self._child)
-        ref = {"api_group": _RBAC, "kind": "Role", "name": role.metadata.name}
+        ref = {"api_group": _RBAC, "kind": "Role", "name": role.metadata["name"]}
         rbac.RoleBinding(self.name, metadata=self.metadata(), role_ref=ref, subjects=[account], opts=self._child)
 
     def call_aws(self, ingress: Sequence[networking.NetworkPolicyIngressRuleArgsDict] = ()) -> None:

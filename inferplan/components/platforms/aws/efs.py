@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_aws import ec2, efs
-from pulumi_kubernetes.core import v1 as core
 
 from inferplan.components.handles import VolumeClaim
+from inferplan.components.kubernetes import core
 from inferplan.components.naming import content_key
 from inferplan.components.platforms.aws.iam import access_point_only
 from inferplan.components.platforms.aws.lookups import look_up, look_up_kms_key

@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import pulumi
 from pulumi_aws import iam
-from pulumi_kubernetes.admissionregistration import v1 as admission
-from pulumi_kubernetes.apiextensions import v1 as extensions
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.networking import v1 as networking
 
+from inferplan.components.kubernetes import admission, core, extensions, networking
 from inferplan.components.naming import selector
 from inferplan.components.network import tcp
 from inferplan.components.platforms.aws.controller import NAMESPACE, READ, Controller
@@ -105,7 +102,7 @@ class LoadBalancerController(pulumi.ComponentResource):
             _container(cluster, vpc, ingress_class),
             after=before,
             mounts=[{"name": "certificate", "mount_path": _CERTIFICATES, "read_only": True}],
-            volumes=[{"name": "certificate", "secret": {"secret_name": secret.metadata.name, "default_mode": 0o440}}],
+            volumes=[{"name": "certificate", "secret": {"secret_name": secret.metadata["name"], "default_mode": 0o440}}],
             termination_seconds=10,
         )
         # Only once it runs: without it the API server would wait for an answer at each pod of the gateway.

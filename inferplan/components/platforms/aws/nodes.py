@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_kubernetes as kubernetes
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
+from pulumi_kubernetes import Provider
 
 from inferplan.components.gateway.exposure_spec import IngressAccess
 from inferplan.components.handles import NodeTarget
+from inferplan.components.kubernetes import core, meta, networking
 from inferplan.components.naming import labels
 from inferplan.components.platforms.aws.access import auto_mode_nodes, kubeconfig
 from inferplan.components.platforms.aws.auto_pool import AutoNodePool
@@ -73,7 +71,7 @@ def declare_nodes(
         groups.append(identity.group)
         entry = auto_mode_nodes("auto-nodes", home.name, identity.arn, opts=pulumi.ResourceOptions(parent=identity))
         # A separate provider: the stack's waits for the nodes, so that a destroy removes them after everything that runs on them.
-        inside = kubernetes.Provider(
+        inside = Provider(
             "auto-mode",
             enable_server_side_apply=True,
             kubeconfig=kubeconfig(home),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
 
 from inferplan.components.fields import present
 from inferplan.components.handles import ModelMount
+from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import NO_DEVICES, container_security, pod_security
 from inferplan.components.serving import workload
 from inferplan.components.serving.demand import Scratch, replica_scratch, scratch_of

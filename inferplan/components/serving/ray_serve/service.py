@@ -10,14 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.apiextensions import CustomResource
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
-from pulumi_kubernetes.networking import v1 as networking
-from pulumi_kubernetes.policy import v1 as policy
 
 from inferplan.components.fields import manifest
 from inferplan.components.handles import Endpoint, EndpointProtocol, ModelMount, SecretRef
+from inferplan.components.kubernetes import CustomResource, core, meta, networking, policy
 from inferplan.components.naming import selector
 from inferplan.components.network import outside, peers, peers_are_known, pods, tcp
 from inferplan.components.network import policy as network_policy
@@ -62,7 +58,7 @@ class RayServeService(pulumi.ComponentResource):
             api_version="ray.io/v1",
             kind="RayService",
             metadata=_awaited(name, spec, site, why),
-            spec=ray_service(name, spec, site, weights, account.metadata.name),
+            spec=ray_service(name, spec, site, weights, account.metadata["name"]),
             opts=gated(self, site, workload.budget(spec, site.target).rollout),
         )
         networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, spec, site), opts=child)

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
-from pulumi_kubernetes.batch import v1 as batch
-from pulumi_kubernetes.core import v1 as core
-from pulumi_kubernetes.meta import v1 as meta
 
 from inferplan.components.fields import present
 from inferplan.components.handles import ModelMount
+from inferplan.components.kubernetes import batch, core, meta
 from inferplan.components.naming import bounded, content_key, labels
 from inferplan.components.pod_parts import container_security, pod_security, tolerations_of
 from inferplan.components.preheat.pod import program

@@ -10,9 +10,9 @@ import json
 from dataclasses import replace
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
 
 from inferplan.components.handles import Endpoint, ModelMount, SecretRef
+from inferplan.components.kubernetes import core
 from inferplan.components.preheat.verify import READY
 from inferplan.components.serving import workload
 from inferplan.components.serving.engine import Site, mounted_weights, openai_endpoint

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pulumi
-from pulumi_kubernetes.core import v1 as core
 
 from inferplan.components.handles import Endpoint, EndpointProtocol, ModelMount, SecretRef, TextTensors
+from inferplan.components.kubernetes import core
 from inferplan.components.serving import workload
 from inferplan.components.serving.engine import Site, mounted_weights, openai_endpoint
 from inferplan.components.serving.hardware import torch_environment

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pulumi_kubernetes.core import v1 as core
-
 from inferplan.components.handles import ModelMount
+from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import container_security, no_devices
 from inferplan.components.serving import workload
 from inferplan.components.serving.demand import SIDECAR
