@@ -4,29 +4,21 @@ The namespace denies all traffic; each policy opens one edge. A NetworkPolicy se
 so the egress to a host is as narrow as Kubernetes can express.
 """
 
-import ipaddress
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from inferplan.components.fields import present
 from inferplan.components.handles import HubStore, ObjectStore, WebStore
+from inferplan.components.hosts import ANYWHERE, METADATA_ADDRESS, namespace_of, networks_of, peers_are_known
 from inferplan.components.kubernetes import meta, networking
 
 RemoteStore: TypeAlias = ObjectStore | WebStore | HubStore
 
-# The instance metadata service: anyone who reaches it has the node's identity.
-METADATA_ADDRESS = "169.254.169.254/32"
 # The agent that gives EKS Pod Identity credentials to the pods of its node.
 POD_IDENTITY_AGENT = "169.254.170.23/32"
 _HTTPS = 443
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-# A name of two labels is <service>.<namespace>, unless its last label looks like a top-level domain.
-_TOP_LEVEL = re.compile(
-    "..|com|net|org|edu|gov|int|mil|info|biz|dev|app|cloud|tech|online|site|xyz|test|example|invalid|"
-    "local|localhost|localdomain|internal|intranet|private|corp|home|lan"
-)
 
 
 def pods(labels: Mapping[str, str]) -> networking.NetworkPolicyPeerArgsDict:
@@ -36,7 +28,7 @@ def pods(labels: Mapping[str, str]) -> networking.NetworkPolicyPeerArgsDict:
 
 def outside() -> networking.NetworkPolicyPeerArgsDict:
     """Return a peer for every IPv4 address except the instance metadata service: for servers whose addresses are not known."""
-    return networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr="0.0.0.0/0", except_=[METADATA_ADDRESS]))
+    return networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=ANYWHERE, except_=[METADATA_ADDRESS]))
 
 
 def tcp(*ports: int) -> list[networking.NetworkPolicyPortArgsDict]:
@@ -61,45 +53,26 @@ def policy(
     )
 
 
-def namespace_of(host: str) -> str | None:
-    """The namespace of the Service that `host` names, "" for the pod's own namespace, None for any other host."""
-    labels = host.rstrip(".").lower().split(".")
-    if labels[-3:] == ["svc", "cluster", "local"]:
-        labels = labels[:-2]
-    if len(labels) >= 3 and labels[-1] == "svc":
-        return labels[-2]
-    match labels:
-        case [_]:
-            return ""
-        case [_, last] if not _TOP_LEVEL.fullmatch(last):
-            return last
-        case _:
-            return None
-
-
-def networks_of(host: str) -> tuple[str, ...]:
-    """The network of `host` alone where it is an IP address, none where it is a name."""
-    try:
-        return (str(ipaddress.ip_network(host.strip("[]"))),)
-    except ValueError:
-        return ()
-
-
-def peers_are_known(host: str, networks: Sequence[str] = ()) -> bool:
-    """True if `peers` can express more than any address: the host's networks are given, or it is an IP address or a Service."""
-    return bool(networks or networks_of(host)) or namespace_of(host) is not None
-
-
 def peers(host: str, networks: Sequence[str] = ()) -> list[networking.NetworkPolicyPeerArgsDict]:
     """The peers that hold `host`: its `networks`, its own address, the namespace of its Service, or any address."""
     if blocks := networks or networks_of(host):
-        return [networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=block)) for block in blocks]
+        return [
+            outside() if block == ANYWHERE else networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=block))
+            for block in blocks
+        ]
     namespace = namespace_of(host)
     if namespace is None:
         return [outside()]
     if not namespace:
         return [networking.NetworkPolicyPeerArgsDict(pod_selector=meta.LabelSelectorArgsDict())]
     return [networking.NetworkPolicyPeerArgsDict(namespace_selector=meta.LabelSelectorArgsDict(match_labels={_NAMESPACE_LABEL: namespace}))]
+
+
+def server_edges(
+    servers: Iterable[tuple[str, Sequence[str], Sequence[int]]],
+) -> list[networking.NetworkPolicyEgressRuleArgsDict]:
+    """The egress to `servers`, each a host, its networks and its ports."""
+    return [networking.NetworkPolicyEgressRuleArgsDict(to=peers(host, networks), ports=tcp(*ports)) for host, networks, ports in servers]
 
 
 def url_of(store: RemoteStore) -> SplitResult:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from inferplan.components.serving.served_model import ServedModel
     from inferplan.stackfile.stack import StackSettings
 
+_TOKEN = re.compile(r"(_KEY|_TOKEN|_PASSWORD)$")
 _SHORTENED_COMMIT = re.compile(r"[0-9a-f]{7,39}")
 
 
@@ -25,6 +26,15 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
             text = f"{option!r} is not an option of {engine}.{suggestion(option, known)} An unknown option ends the server at its start."
             yield SpecError((*here, "extraArgs"), text)
         yield from _weights((*here, "weights"), model, settings)
+        if not any(model.egress.edges()):
+            yield from _tokens((*here, "env"), model)
+
+
+def _tokens(path: tuple[str | int, ...], model: ServedModel) -> Iterator[SpecError]:
+    for variable, value in model.env.items():
+        if not isinstance(value, str) and _TOKEN.search(variable) and variable not in model.egress.not_called:
+            text = f"If {variable} is for another server, add egress: the model's pods reach DNS and their model store only."
+            yield SpecError((*path, variable), text)
 
 
 def _weights(path: tuple[str | int, ...], model: ServedModel, settings: StackSettings) -> Iterator[SpecError]:

@@ -14,7 +14,7 @@ import pulumi
 from inferplan.components.handles import Endpoint, ModelMount, ObjectStore
 from inferplan.components.kubernetes import apps, core, meta, networking, policy
 from inferplan.components.naming import bounded, content_key, selector
-from inferplan.components.network import pods, store_edges, tcp
+from inferplan.components.network import pods, server_edges, store_edges, tcp
 from inferplan.components.network import policy as network_policy
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.engine import Site
@@ -128,13 +128,13 @@ def gated(component: pulumi.Resource, site: Site, rollout_seconds: int, ignored:
 
 
 def _edges(name: str, spec: ServedModel, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgsDict:
-    """Return the network policy: the gateway reaches the ports of the endpoint's protocols, pods reach each other and their bucket."""
+    """Return the network policy: the gateway reaches the ports of the endpoint's protocols, pods reach each other, their bucket and their egress."""
     ports = sorted({protocol.port for protocol in endpoint.protocols})
     own = selector(workload.COMPONENT, name)
     inbound = networking.NetworkPolicyIngressRuleArgsDict(from_=[pods(site.gateway)], ports=tcp(*ports))
     inside, outside = ([], []) if spec.pods == 1 else groups.pod_edges(own)
     buckets = store_edges(site.weights) if isinstance(site.weights, ObjectStore) else []
-    return network_policy(own, ingress=[inbound, *inside], egress=[*buckets, *outside])
+    return network_policy(own, ingress=[inbound, *inside], egress=[*buckets, *outside, *server_edges(spec.egress.edges())])
 
 
 def _service(chosen: Mapping[str, str], ports: Mapping[str, int]) -> core.ServiceSpecArgsDict:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, StringConstraints, Tag, field_validator, model_validator
 
 from inferplan.components.images.spec import PullSecrets
+from inferplan.components.serving.egress_spec import EgressSpec
 from inferplan.components.spec import Bytes, Cpu, DnsLabel, DnsName, LabelKey, LabelValue, Spec, duplicates
 
 EnvName = Annotated[
@@ -134,6 +135,7 @@ class PodSettings(Spec):
 
     env: dict[EnvName, EnvValue] = {}
     """Further environment variables: text, or `{secretName, key}` for a value of a Secret."""
+    egress: EgressSpec = EgressSpec()
     labels: dict[LabelKey, LabelValue] = {}
     """Further labels on the pods."""
     annotations: dict[LabelKey, str] = {}

@@ -201,7 +201,13 @@ def environment(
     """Return the container's variables: those of every server, the engine's `values` and `secrets`, and the model's."""
     # A user without an entry in /etc/passwd has no name and no home; torch and Triton's compilers read both.
     base = {"HOME": CACHE, "USER": "inference", "XDG_CACHE_HOME": CACHE, "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/torchinductor"}
-    plain = {**base, **gaudi_environment(spec.accelerators_per_pod, target), **network_environment(spec, target), **values}
+    plain = {
+        **base,
+        **gaudi_environment(spec.accelerators_per_pod, target),
+        **network_environment(spec, target),
+        **values,
+        **spec.egress.environment(),
+    }
     for name, value in spec.env.items():
         if isinstance(value, str):
             plain[name] = value

@@ -62,18 +62,18 @@ def bucket_name(bucket: str) -> str:
 BucketName = Annotated[str, AfterValidator(bucket_name)]
 
 
-def _network(text: str) -> str:
+def network(text: str) -> str:
     try:
-        network = ip_network(text)
+        block = ip_network(text)
     except ValueError as error:
         raise ValueError(f"{text!r} is not a network ({error}). Use CIDR notation, for example 10.20.0.0/24") from None
-    if any(address in network for address in _METADATA):
-        raise ValueError(f"{text!r} contains an instance metadata address. Use smaller networks that hold the store's servers only")
-    return str(network)
+    if any(address in block for address in _METADATA):
+        raise ValueError(f"{text!r} contains an instance metadata address. Use smaller networks that hold the servers only")
+    return str(block)
 
 
 StoreNetworks = Annotated[
-    tuple[Annotated[str, AfterValidator(_network), Field(description="A network in CIDR notation, for example 10.20.0.0/24.")], ...],
+    tuple[Annotated[str, AfterValidator(network), Field(description="A network in CIDR notation, for example 10.20.0.0/24.")], ...],
     Field(max_length=50),
 ]
 

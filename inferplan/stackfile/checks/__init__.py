@@ -17,13 +17,14 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
 
     `has_key_seed` says whether the stack has an `apiKeySeed`; the checks do not need its value.
     """
-    from inferplan.stackfile.checks import access, capacity, data, names, placement, queues
+    from inferplan.stackfile.checks import access, capacity, data, egress, names, placement, queues
 
     yield from names.errors(settings)
     yield from placement.errors(settings)
     yield from capacity.errors(settings)
     yield from queues.errors(settings)
     yield from data.errors(settings)
+    yield from egress.errors(settings)
     yield from settings.cluster.errors(settings)
     yield from access.errors(settings, has_key_seed=has_key_seed)
 

@@ -15,7 +15,7 @@ from inferplan.components.fields import manifest
 from inferplan.components.handles import Endpoint, EndpointProtocol, ModelMount, SecretRef
 from inferplan.components.kubernetes import CustomResource, core, meta, networking, policy
 from inferplan.components.naming import selector
-from inferplan.components.network import outside, peers, peers_are_known, pods, tcp
+from inferplan.components.network import outside, peers, peers_are_known, pods, server_edges, tcp
 from inferplan.components.network import policy as network_policy
 from inferplan.components.pod_parts import container_security
 from inferplan.components.serving import workload
@@ -199,5 +199,5 @@ def _edges(name: str, spec: RayServeSpec, site: Site) -> networking.NetworkPolic
             inward(from_=[operator], ports=tcp(PORT, DASHBOARD_PORT)),
             *inside,
         ],
-        egress=egress,
+        egress=[*egress, *server_edges(spec.egress.edges())],
     )

@@ -1,0 +1,5 @@
+"""Fixtures that the tests of checks share."""
+
+from tests.unit.stackfile.test_checks import lines
+
+__all__ = ["lines"]
