@@ -42,6 +42,7 @@ config:
     shared: {kind: nfs, server: nfs.storage.svc, path: /export/models, capacity: 100Ti}
   inferplan:gateway: {host: llm.local.test, insecure: true, ingressClassName: nginx}
   inferplan:consumers: {chat: {keys: [2, 1]}}
+  inferplan:keyHistory: {chat: {issued: 2}}
   inferplan:apiKeySeed: {secure: v1:x:y}
   inferplan:models:
 """

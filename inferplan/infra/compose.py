@@ -59,6 +59,7 @@ def compose(stack: Stack) -> None:
         namespace=home.live_name,
         seeds=stack.secrets.seeds,
         imported_keys=stack.secrets.imported_keys,
+        history=spec.key_history,
         plain_text=spec.gateway is not None and not spec.gateway.hashes_keys,
         opts=inside,
     )

@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from inferplan.components.gateway.consumer_spec import KeyRecord
 from inferplan.components.gateway.keys import SECRET_KEY, consumer_key, consumer_secret, seed_error
 from inferplan.components.gateway.proxy import KEPT_SECONDS
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.files import draft
 from inferplan.operations.project import stack_name
 from inferplan.operations.workspace import Workspace
+from inferplan.stackfile.checks.key_history import record_of
 from inferplan.stackfile.errors import InvalidStack
 from inferplan.stackfile.reader import PROJECT, StackFile, read_stack
 from inferplan.stackfile.settings import validate
 from inferplan.stackfile.stack import StackSettings
-from inferplan.stackfile.yaml_edit import add_entry, add_item, remove_entry
+from inferplan.stackfile.yaml_edit import add_entry, add_item, remove_entry, replace_scalar
 from inferplan.stackfile.yaml_tree import MapNode
 
 
@@ -79,22 +81,23 @@ MOST_VERSIONS = 10
 def add_version(file: StackFile, settings: StackSettings, consumer: str, today: date) -> int:
     """Make the next version of `consumer` valid, record `today` as its day, and return it.
 
-    Versions only grow, so a retired key never becomes valid again. Raises OperationError if there is no room for another version, or if the
+    Versions only grow, and keyHistory records them, so a retired key never becomes valid again. Raises OperationError if there is no room for another version, or if the
     layout of the file must be edited by hand.
     """
     versions = settings.consumers[consumer].keys
-    version = max(versions) + 1
+    version = record_of(settings, consumer).issued + 1
     if len(versions) >= MOST_VERSIONS:
         oldest = min(versions)
         raise RequestError(f"{consumer} has {len(versions)} valid keys, the maximum. Retire one, for example {oldest}, and add again")
     if version > LAST_VERSION:
         raise RequestError(f"{consumer} has version {LAST_VERSION}, the last one. Create a new consumer and move the clients to it")
-    path, entry = (*_consumers(file), consumer), f'"{version}": "{today}"'
+    path, entry = (*_section(file, "consumers"), consumer), f'"{version}": "{today}"'
 
     def edit(text: str) -> str:
         text = add_item(text, (*path, "keys"), str(version), first=versions[0] == max(versions))
         dated = bool(settings.consumers[consumer].issued)
-        return add_entry(text, (*path, "issued"), entry) if dated else add_entry(text, path, f"issued: {{{entry}}}")
+        text = add_entry(text, (*path, "issued"), entry) if dated else add_entry(text, path, f"issued: {{{entry}}}")
+        return _record(text, file, settings, consumer, {*versions, version})
 
     _rewrite(file, edit, {**_versions(settings), consumer: {*versions, version}})
     return version
@@ -107,7 +110,7 @@ def grace_seconds(settings: StackSettings) -> int | None:
 
 
 def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
-    """Make `version` of `consumer` invalid and remove its dates and imported key. Raises RequestError for the newest or an unknown version."""
+    """Make `version` of `consumer` invalid for ever and remove its dates and imported key. Raises RequestError for the last or an unknown one."""
     spec = settings.consumers[consumer]
     listed = ", ".join(str(each) for each in sorted(spec.keys, reverse=True))
     add = f"inferplan keys add {consumer} --stack {stack_name(file.path)}"
@@ -115,28 +118,45 @@ def retire_version(file: StackFile, settings: StackSettings, consumer: str, vers
         raise RequestError(f"{consumer} has no valid key version {version}; valid are {listed}")
     if len(spec.keys) == 1:
         raise RequestError(f"{version} is the last key of {consumer}, which would lock it out; first: {add} (or remove the consumer)")
-    if version == spec.newest:
-        raise RequestError(f"{version} is the newest key of {consumer}, and the next one added would be the same again; first: {add}")
-    path = (*_consumers(file), consumer)
+    path = (*_section(file, "consumers"), consumer)
 
     def edit(text: str) -> str:
         text = remove_entry(text, (*path, "keys", spec.keys.index(version)))
         for name, by_version in (("expires", spec.expires), ("issued", spec.issued), ("importedKeys", spec.imported_keys)):
             if version in by_version:
                 text = remove_entry(text, (*path, name) if len(by_version) == 1 else (*path, name, str(version)))
-        return text
+        return _record(text, file, settings, consumer, {*spec.keys} - {version})
 
     _rewrite(file, edit, {**_versions(settings), consumer: set(spec.keys) - {version}})
+
+
+def _record(text: str, file: StackFile, settings: StackSettings, consumer: str, valid: set[int]) -> str:
+    """`text` with the record of `consumer` in keyHistory for its `valid` versions, and those of all consumers in a new section."""
+    issued = max(record_of(settings, consumer).issued, *valid)
+    new = KeyRecord.of(issued, {*range(1, issued + 1)} - valid)
+    section = _section(file, "keyHistory")
+    if not settings.key_history:
+        records = {name: record_of(settings, name) for name in settings.consumers} | {consumer: new}
+        return add_entry(text, section[:1], f"{section[1]}: {{{', '.join(f'{name}: {each.text}' for name, each in records.items())}}}")
+    old = settings.key_history.get(consumer)
+    if old is None:
+        return add_entry(text, section, f"{consumer}: {new.text}")
+    path = (*section, consumer)
+    text = replace_scalar(text, (*path, "issued"), str(new.issued))
+    if old.spent == new.spent:
+        return text
+    text = remove_entry(text, (*path, "spent")) if "spent" in old.model_fields_set else text
+    return add_entry(text, path, f"spent: {new.spent}")
 
 
 def _versions(settings: StackSettings) -> dict[str, set[int]]:
     return {name: set(each.keys) for name, each in settings.consumers.items()}
 
 
-def _consumers(file: StackFile) -> tuple[str, str]:
+def _section(file: StackFile, name: str) -> tuple[str, str]:
+    """The path of section `name`, with the project's prefix unless the file leaves it out."""
     config = file.root.items.get("config") if isinstance(file.root, MapNode) else None
-    full = f"{PROJECT}:consumers"
-    return ("config", full if isinstance(config, MapNode) and full in config.items else "consumers")
+    return ("config", name if isinstance(config, MapNode) and name in config.items else f"{PROJECT}:{name}")
 
 
 def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[int]]) -> None:
@@ -166,8 +186,8 @@ def _reads_as(written: Path, before: StackFile, wanted: dict[str, set[int]]) -> 
         settings = validate(after)
     except InvalidStack:
         return False
-    key = f"{PROJECT}:consumers"
-    rest = [{name: text for name, text in each.config.items() if name != key} for each in (before, after)]
+    edited = (f"{PROJECT}:consumers", f"{PROJECT}:keyHistory")
+    rest = [{name: text for name, text in each.config.items() if name not in edited} for each in (before, after)]
     # An imported key is removed with its version; none may be added or changed.
     same = rest[0] == rest[1] and after.secrets.items() <= before.secrets.items() and before.encryption_salt == after.encryption_salt
     return same and _versions(settings) == wanted

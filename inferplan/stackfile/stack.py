@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Self, cast
 from pydantic import Field, model_validator
 
 from inferplan.components.benchmark.spec import BenchmarkSpec
-from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.consumer_spec import ConsumerSpec, KeyRecord
 from inferplan.components.gateway.spec import GatewaySpec
 from inferplan.components.images.spec import ImagesSpec
 from inferplan.components.monitoring.spec import MonitoringSpec
@@ -52,6 +52,8 @@ class StackSettings(Spec):
     """The API gateway, which checks keys. Omit it, or set {}, for none."""
     consumers: dict[Name, ConsumerSpec] = {}
     """Holders of API keys by name, each with the key versions that are valid now."""
+    key_history: dict[Name, KeyRecord] = {}
+    """The key versions that each consumer ever had, also after its removal. `inferplan keys` writes it; a revoked key never returns."""
     monitoring: MonitoringSpec | None = None
     """The Prometheus that may scrape the models. Omit it, or set {}, for none."""
     benchmark: BenchmarkSpec | None = None

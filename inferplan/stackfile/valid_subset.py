@@ -13,7 +13,7 @@ from inferplan.components.spec import KeyPath
 from inferplan.stackfile.schema_guide import SchemaGuide
 
 # Sections whose entries can be left out one by one.
-_BY_ENTRY = ("nodePools", "storage", "queues", "models", "consumers", "extraObjects")
+_BY_ENTRY = ("nodePools", "storage", "queues", "models", "consumers", "keyHistory", "extraObjects")
 # Sections that nothing else names, each with a valid value in place of an invalid one; None leaves it out.
 _WHOLE: dict[str, Any] = {"monitoring": {"prometheus": {"namespace": "sample", "url": "http://sample"}}, "benchmark": None, "budget": None}
 
@@ -32,7 +32,8 @@ def valid_subset(data: dict[str, Any], invalid: Collection[KeyPath]) -> tuple[di
         for section, name in stale:
             del rest[section][name]
             names.add(name)
-        stale = {(section, name) for section in _BY_ENTRY for name, entry in rest.get(section, {}).items() if names & _words(entry)}
+        entries = [(section, name, entry) for section in _BY_ENTRY for name, entry in rest.get(section, {}).items()]
+        stale = {(at, name) for at, name, entry in entries if names & _words(entry) or (at == "keyHistory" and name in names)}
     for section, sample in _WHOLE.items():
         if section in rest and (names & _words(rest[section]) or any(path[0] == section for path in invalid)):
             del rest[section]

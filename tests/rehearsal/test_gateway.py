@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 
 import pytest
 
@@ -64,11 +65,22 @@ def test_two_replicas_run_in_two_zones(api):
     assert _zones(api, _gateway_pods(api)) == ["zone-a", "zone-b"]
 
 
+def _with_keys(folder: Path, *edits: tuple[str, str]) -> Path:
+    path = variant(folder, *edits[0])
+    for old, new in edits[1:]:
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+    return path
+
+
 def test_new_keys_reach_new_pods_while_two_replicas_keep_serving(local_state, api, tmp_path):
     secrets = "/api/v1/namespaces/inference/secrets"
     since = api.request("GET", PODS)["metadata"]["resourceVersion"]
     before, held = _gateway_pods(api), api.request("GET", f"{secrets}/gateway-keys")
-    up(local_state, variant(tmp_path, "chat: {keys: [2, 1]}", "chat: {keys: [3, 2]}"))
+    up(
+        local_state,
+        _with_keys(tmp_path, ("chat: {keys: [2, 1]}", "chat: {keys: [3, 2]}"), ("chat: {issued: 2}", "chat: {issued: 3, spent: 1}")),
+    )
     after = _gateway_pods(api)
     assert {each["metadata"]["name"] for each in before}.isdisjoint(each["metadata"]["name"] for each in after)
     assert _zones(api, after) == ["zone-a", "zone-b"]
@@ -129,7 +141,7 @@ def test_changed_keys_do_not_restart_models(local_state, api, tmp_path):
         return {each["metadata"]["uid"] for each in found}
 
     before = models()
-    up(local_state, variant(tmp_path, "batch: {keys: [1]}", "batch: {keys: [2, 1]}"))
+    up(local_state, _with_keys(tmp_path, ("batch: {keys: [1]}", "batch: {keys: [2, 1]}"), ("batch: {issued: 1}", "batch: {issued: 2}")))
     assert models() == before
 
 

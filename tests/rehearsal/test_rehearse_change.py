@@ -28,7 +28,8 @@ def rehearsed(checkout, head, monkeypatch, tmp_path) -> tuple[int, dict]:
 
 @pytest.mark.full
 def test_new_weights_roll_in_place_and_lowest_replicas_are_recorded(checkout, monkeypatch, tmp_path):
-    head = committed(checkout, ("revision: 8afb486c", "revision: 9afb486c"), (r"batch: \{keys: \[1\]\}", "batch: {keys: [2]}"))
+    keys = (r"batch: \{keys: \[1\]\}", "batch: {keys: [2]}"), (r"batch: \{issued: 1\}", "batch: {issued: 2, spent: 1}")
+    head = committed(checkout, ("revision: 8afb486c", "revision: 9afb486c"), *keys)
     code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
     assert (code, found["outcome"]) == (0, "ready")
     lowest = {each["name"]: each["lowest_ready"] for each in found["models"]}

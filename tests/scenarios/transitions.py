@@ -65,6 +65,7 @@ BASE: Config = {
     },
     "gateway": {"host": "answers.test", "insecure": True, "ingressClassName": "nginx"},
     "consumers": {"desk": {"keys": [2, 1]}, "nightly": {"keys": [1]}},
+    "keyHistory": {"desk": {"issued": 2}},
     "apiKeySeed": SEED,
 }
 # Where a scenario turns to after B instead of back to A: something that no B contains.
@@ -213,8 +214,8 @@ TRANSITIONS: tuple[Transition, ...] = (
     # Consumers and keys.
     *_both("add a consumer", ("put", "consumers.auditor", {"keys": [1]}), ("put", "models.beta.consumers", ["desk", "auditor"])),
     *_one("rename a consumer", ("move", "consumers.nightly", "batch"), ("put", "models.alpha.consumers", ["desk", "batch"])),
-    *_one("add a key", ("put", "consumers.nightly.keys", [2, 1])),
-    *_one("retire a key", ("put", "consumers.desk.keys", [2])),
+    *_one("add a key", ("put", "consumers.nightly.keys", [2, 1]), ("put", "keyHistory.nightly", {"issued": 2})),
+    *_one("retire a key", ("put", "consumers.desk.keys", [2]), ("put", "keyHistory.desk", {"issued": 2, "spent": 1})),
     *_one("another model for a consumer", ("put", "models.beta.consumers", ["desk", "nightly"])),
     *_one("another seed", ("put", "apiKeySeed", OTHER_SEED)),
     # Namespace and gateway.

@@ -23,7 +23,13 @@ def test_a_plan_against_a_revision_shows_what_changed_since_and_leaves_no_checko
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     # The head is in the working tree, the base under its branch.
-    git(folder, "reset", "--quiet", "--hard", committed(folder, (r"batch: \{keys: \[1\]\}", "batch: {keys: [2]}")))
+    git(
+        folder,
+        "reset",
+        "--quiet",
+        "--hard",
+        committed(folder, (r"batch: \{keys: \[1\]\}", "batch: {keys: [2]}"), (r"batch: \{issued: 1\}", "batch: {issued: 2, spent: 1}")),
+    )
     assert plan("local", "--against", "HEAD~1", "--events", folder / "events.ndjson") == 0
     preview = read_file(folder / "events.ndjson")
     assert preview.counts["update"] > 0

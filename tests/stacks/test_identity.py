@@ -84,6 +84,11 @@ def at(path: str, value: Any) -> Callable[[Sections], None]:
     return change
 
 
+def another_key(sections: Sections) -> None:
+    sections["consumers"]["chat"] = {"keys": [1, 2]}
+    sections["keyHistory"] = {"chat": {"issued": 2}}
+
+
 def renamed(section: str, old: str, new: str) -> Callable[[Sections], None]:
     """A change that renames an entry of a section, and what the models say of it."""
 
@@ -131,7 +136,7 @@ CHANGES: dict[str, tuple[Callable[[Sections], None], tuple[str, ...]]] = {
     "deadline of a preheat": (at("models/support/preheat/timeoutSeconds", 7200), ()),
     "consumers of a model": (at("models/support/consumers", ["chat", "batch"]), (CONFIG,)),
     "a consumer more": (at("consumers/late", {"keys": [1]}), (CONFIG, "Secret consumer-late")),
-    "a key more": (at("consumers/chat", {"keys": [1, 2]}), ()),
+    "a key more": (another_key, ()),
     "another seed": (at("apiKeySeed", SEED[::-1]), ()),
     "capacity of a share": (at("storage/shared/capacity", "3Ti"), ()),
     "name of a share": (renamed("storage", "shared", "fast"), ()),

@@ -13,7 +13,7 @@ import pulumi
 
 from inferplan.components.fields import present
 from inferplan.components.gateway import keys
-from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.consumer_spec import ConsumerSpec, KeyRecord
 from inferplan.components.gateway.imported_keys import ImportedKeys
 from inferplan.components.gateway.keys import (
     CLIENTS_SECRET,
@@ -57,7 +57,7 @@ class ApiKeys(pulumi.ComponentResource):
     fingerprint: pulumi.Output[str]
     """Changes with every change of the gateway's Secret and reveals nothing about its content."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one part of the component's spec or one kind of secret
         self,
         name: str,
         consumers: Mapping[str, ConsumerSpec],
@@ -66,6 +66,7 @@ class ApiKeys(pulumi.ComponentResource):
         namespace: pulumi.Input[str],
         seeds: Sequence[pulumi.Input[str]],
         imported_keys: Mapping[str, Mapping[int, pulumi.Input[str]]] | None = None,
+        history: Mapping[str, KeyRecord] | None = None,
         plain_text: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -73,6 +74,8 @@ class ApiKeys(pulumi.ComponentResource):
         intent = {"consumers": {each: spec.intent() for each, spec in consumers.items()}, "models": list(models)}
         # The end of a rotation denies keys although no consumer's Secret changes: a preview has to show it.
         rotation = {"previousSeed": True} if self.two_seeds else {}
+        if history:
+            rotation["history"] = {each: record.intent() for each, record in history.items()}
         super().__init__("inferplan:gateway:ApiKeys", name, {"spec": intent | rotation}, opts)
         self._server_fingerprints: dict[str, dict[SecretRef, pulumi.Output[str]]] = {}
         self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)

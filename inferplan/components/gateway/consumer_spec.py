@@ -3,7 +3,7 @@
 No key is part of a spec. Keys are derived from the stack's seed, or imported as encrypted values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from math import ceil
@@ -75,6 +75,31 @@ class ConsumerSpec(Spec):
     @property
     def newest(self) -> int:
         return max(self.keys)
+
+
+class KeyRecord(Spec):
+    """Which versions of a consumer's key existed, so that a revoked key never becomes valid again. It stays when the consumer is removed."""
+
+    issued: KeyVersion
+    """The highest version that was ever valid. `inferplan keys add` raises it."""
+    spent: KeyVersion | list[KeyVersion] = []
+    """Versions that never become valid again: a list, or one number for every version up to it. `inferplan keys retire` adds to it."""
+
+    @classmethod
+    def of(cls, issued: int, spent: Collection[int]) -> Self:
+        """Return the record with `spent` in its shortest form."""
+        low = max(spent, default=0)
+        return cls.model_construct(issued=issued, spent=low if spent and len(spent) == low else sorted(spent))
+
+    @property
+    def versions(self) -> frozenset[int]:
+        """Return the spent versions."""
+        return frozenset(range(1, self.spent + 1)) if isinstance(self.spent, int) else frozenset(self.spent)
+
+    @property
+    def text(self) -> str:
+        """Return the record as a person writes it."""
+        return f"{{issued: {self.issued}{f', spent: {self.spent}' if self.spent else ''}}}"
 
 
 def _listed(versions: list[int]) -> str:

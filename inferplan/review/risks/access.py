@@ -20,6 +20,7 @@ from inferplan.review.risks.risk import Risk
 _GATEWAY = "inferplan:gateway:Gateway"
 _KEYS = "inferplan:gateway:ApiKeys"
 _CONSUMER = "consumer-"
+_MOST = 999_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,15 @@ class _Access:
     models: Mapping[str, tuple[str, tuple[str, ...]]]
     keys: Mapping[str, tuple[str, ...]]
     two_seeds: bool
+    records: Mapping[str, _Record]
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """The key versions that a consumer ever had: the highest, and those that are spent."""
+
+    issued: int
+    spent: frozenset[int]
 
 
 def lost_access(preview: Preview) -> Iterator[Risk]:
@@ -51,7 +61,7 @@ def lost_access(preview: Preview) -> Iterator[Risk]:
                 order=0,
             )
     owner = next((step.urn for step in preview.steps if step.type == _KEYS), "")
-    for risk in (*_lost_keys(before, after), *_other_keys(preview, before, after)):
+    for risk in (*_lost_keys(before, after), *_other_keys(preview, before, after), *_returned_keys(before, after)):
         yield replace(risk, urn=owner)
 
 
@@ -64,6 +74,20 @@ def _lost_keys(before: _Access, after: _Access) -> Iterator[Risk]:
         what = f"key{plural} {numbers}" if consumer in after.keys else f"every key (key{plural} {numbers})"
         consequence = f"requests that still use {pronoun} are denied (401)"
         yield _keys_risk([consumer], CRITICAL, f"loses {what}", f"version{plural} {numbers} dropped", consequence)
+
+
+def _returned_keys(before: _Access, after: _Access) -> Iterator[Risk]:
+    """The risk of revoked keys that become valid again, now or later because nothing records them any more."""
+    for consumer, old in sorted(before.records.items()):
+        new = after.records.get(consumer, _Record(0, frozenset()))
+        past = {str(each) for each in range(1, old.issued + 1)} - {*before.keys.get(consumer, ())}
+        returned = sorted(past & {*after.keys.get(consumer, ())}, key=int)
+        if returned:
+            cause = f"version{'s' if len(returned) > 1 else ''} {', '.join(returned)} returned to its keys"
+            yield _keys_risk([consumer], CRITICAL, "revoked keys become valid again for", cause, "whoever still has a revoked key can call")
+        elif new.issued < old.issued or not old.spent <= new.spent:
+            consequence = "a later version is the same key again, so whoever has it can call"
+            yield _keys_risk([consumer], CRITICAL, "nothing records the revoked keys of", "keyHistory is lowered or removed", consequence)
 
 
 def _other_keys(preview: Preview, before: _Access, after: _Access) -> Iterator[Risk]:
@@ -99,6 +123,7 @@ def _changed_secrets(preview: Preview) -> Iterator[str]:
 def _access(preview: Preview, *, old: bool) -> _Access:
     models: dict[str, tuple[str, tuple[str, ...]]] = {}
     keys: dict[str, tuple[str, ...]] = {}
+    records: dict[str, _Record] = {}
     has_gateway = two_seeds = False
     for step in preview.steps:
         side = step.before if old else step.after
@@ -112,7 +137,18 @@ def _access(preview: Preview, *, old: bool) -> _Access:
         elif isinstance(consumers, dict) and step.type == _KEYS:
             keys = {clean(name): _versions(each) for name, each in consumers.items()}
             two_seeds = spec.get("previousSeed") is True
-    return _Access(models if has_gateway else {}, keys, two_seeds)
+            records = {clean(name): _record(each) for name, each in mapping(spec, "history").items()}
+    return _Access(models if has_gateway else {}, keys, two_seeds, records)
+
+
+def _record(value: Any) -> _Record:
+    issued, spent = (mapping(value).get(key) for key in ("issued", "spent"))
+    listed = [_version(each) for each in spent] if isinstance(spent, list) else range(1, _version(spent) + 1)
+    return _Record(_version(issued), frozenset(listed))
+
+
+def _version(value: Any) -> int:
+    return min(int(value), _MOST) if isinstance(value, int | float) else 0
 
 
 def _versions(consumer: Any) -> tuple[str, ...]:

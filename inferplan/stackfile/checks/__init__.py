@@ -17,7 +17,7 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
 
     `has_key_seed` says whether the stack has an `apiKeySeed`; the checks do not need its value.
     """
-    from inferplan.stackfile.checks import access, capacity, data, egress, names, placement, queues
+    from inferplan.stackfile.checks import access, capacity, data, egress, key_history, names, placement, queues
 
     yield from names.errors(settings)
     yield from placement.errors(settings)
@@ -27,6 +27,7 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
     yield from egress.errors(settings)
     yield from settings.cluster.errors(settings)
     yield from access.errors(settings, has_key_seed=has_key_seed)
+    yield from key_history.errors(settings)
 
 
 def unknown(path: KeyPath, name: str, noun: str, known: Collection[str], section: str) -> SpecError:

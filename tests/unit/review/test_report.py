@@ -149,6 +149,28 @@ def test_stack_outputs_are_compared():
             "denied (401)",
         ),
         (
+            step(
+                "update",
+                "inferplan:gateway:ApiKeys",
+                "k",
+                {"spec": {"consumers": {}, "history": {"desk": {"issued": 4, "spent": [2, 4]}}}},
+                {"spec": {"consumers": {"desk": {"keys": [5, 4]}}, "history": {"desk": {"issued": 5, "spent": 3}}}},
+            ),
+            "revoked keys become valid again for",
+            "can call",
+        ),
+        (
+            step(
+                "update",
+                "inferplan:gateway:ApiKeys",
+                "k",
+                {"spec": {"consumers": {}, "history": {"desk": {"issued": 4, "spent": 4}}}},
+                {"spec": {"consumers": {}, "history": {"desk": {"issued": 3, "spent": 3}}}},
+            ),
+            "nothing records the revoked keys of",
+            "same key again",
+        ),
+        (
             step("update", "inferplan:gateway:ApiKeys", "k", {"spec": {"consumers": {"chat": {"keys": [1]}}}}, {"spec": {"consumers": {}}}),
             "loses every key (key 1)",
             "denied (401)",
