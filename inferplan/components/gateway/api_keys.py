@@ -74,9 +74,8 @@ class ApiKeys(pulumi.ComponentResource):
         intent = {"consumers": {each: spec.intent() for each, spec in consumers.items()}, "models": list(models)}
         # The end of a rotation denies keys although no consumer's Secret changes: a preview has to show it.
         rotation = {"previousSeed": True} if self.two_seeds else {}
-        if history:
-            rotation["history"] = {each: record.intent() for each, record in history.items()}
-        super().__init__("inferplan:gateway:ApiKeys", name, {"spec": intent | rotation}, opts)
+        records = {"history": {each: record.intent() for each, record in history.items()}} if history else {}
+        super().__init__("inferplan:gateway:ApiKeys", name, {"spec": intent | rotation | records}, opts)
         self._server_fingerprints: dict[str, dict[SecretRef, pulumi.Output[str]]] = {}
         self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)
         by_owner = {(who, version): key for who, versions in (imported_keys or {}).items() for version, key in versions.items()}
