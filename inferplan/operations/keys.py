@@ -110,7 +110,7 @@ def grace_seconds(settings: StackSettings) -> int | None:
 
 
 def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
-    """Make `version` of `consumer` invalid for ever and remove its dates and imported key. Raises RequestError for the last or an unknown one."""
+    """Make `version` of `consumer` permanently invalid and remove its dates and imported key. Raises RequestError for the last or an unknown one."""
     spec = settings.consumers[consumer]
     listed = ", ".join(str(each) for each in sorted(spec.keys, reverse=True))
     add = f"inferplan keys add {consumer} --stack {stack_name(file.path)}"

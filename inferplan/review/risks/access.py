@@ -84,9 +84,11 @@ def _returned_keys(before: _Access, after: _Access) -> Iterator[Risk]:
         returned = sorted(past & {*after.keys.get(consumer, ())}, key=int)
         if returned:
             cause = f"version{'s' if len(returned) > 1 else ''} {', '.join(returned)} returned to its keys"
-            yield _keys_risk([consumer], CRITICAL, "revoked keys become valid again for", cause, "whoever still has a revoked key can call")
+            yield _keys_risk(
+                [consumer], CRITICAL, "revoked keys become valid again for", cause, "anyone who still has a revoked key can call"
+            )
         elif new.issued < old.issued or not old.spent <= new.spent:
-            consequence = "a later version is the same key again, so whoever has it can call"
+            consequence = "a later version is the same key again, so anyone who has it can call"
             yield _keys_risk([consumer], CRITICAL, "nothing records the revoked keys of", "keyHistory is lowered or removed", consequence)
 
 
