@@ -66,6 +66,7 @@ def list_source(request: Request) -> Listing:
     refusal = None if matches else "no file passes preheat.include and preheat.exclude; correct them, or weights.path"
     try:
         refuse_names([file.path for file in matches], request.allow_pickle)
+        source.check(matches)
     except PreheatError as failure:
         refusal = str(failure)
     return Listing(source.name, tuple(matches), len(files) - len(matches), refusal)

@@ -22,7 +22,7 @@ _UNAVAILABLE: tuple[Any, ...] = ("status", 503)
 class Faults:
     """What the proxy does to a GET of an object: `plan` maps (path, number of this GET) to an action.
 
-    Actions: ("status", code), ("cut", bytes), ("flip", byte), ("stall",), ("call", function), ("pace", bytes per second).
+    Actions: ("status", code), ("cut", bytes), ("undelimited", bytes), which announces no length, ("flip", byte), ("stall",), ("call", function), ("pace", bytes per second).
     """
 
     plan: Callable[[str, int], tuple[Any, ...] | None] = lambda _path, _count: None
@@ -93,7 +93,10 @@ class Misbehaving(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", (answer.length if self.command == "HEAD" else str(len(answer.body))) or "0")
+        if action[:1] == ("undelimited",):
+            self.send_header("Connection", "close")
+        else:
+            self.send_header("Content-Length", (answer.length if self.command == "HEAD" else str(len(answer.body))) or "0")
         self.end_headers()
         self._send(answer.body if self.command != "HEAD" else bytearray(), action)
 
@@ -111,7 +114,7 @@ class Misbehaving(BaseHTTPRequestHandler):
         match action:
             case ("flip", position) if position < len(data):
                 data[position] ^= 0x10
-            case ("cut", count):
+            case ("cut" | "undelimited", count):
                 self.wfile.write(data[:count])
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)

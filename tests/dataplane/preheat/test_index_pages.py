@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from inferplan.components.handles import WebStore
@@ -66,7 +68,10 @@ def test_a_server_that_compresses_whatever_is_asked_for_is_refused_at_once(prehe
 
 
 def test_names_arrive_whatever_characters_they_are_made_of(preheat, web):
-    odd = {f"{name}.json": name.encode() for name in ("a:b", "a b", "100%", "ü", "#1", "what?", "a&b", "it's", 'say "x"', "+", "sub/a:b")}
+    odd = {
+        f"{name}.json": json.dumps(name).encode()
+        for name in ("a:b", "a b", "100%", "ü", "#1", "what?", "a&b", "it's", 'say "x"', "+", "sub/a:b")
+    }
     web.put(odd, f"llm/{MODEL}")
     made = preheat()
     verified(made.run(), made, MODEL_FILES | odd)

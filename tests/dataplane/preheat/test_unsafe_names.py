@@ -48,6 +48,8 @@ LINKS = {
     "a%0ab.json": "a\nb.json",
     "a%01b/": "a\x01b/",
     "a%E2%90%81b.json": "a\u2401b.json",
+    "a.json%20": "a.json ",
+    "%20a.json": " a.json",
 }
 
 

@@ -67,6 +67,10 @@ class Retries:
         self._backoff = backoff_seconds
         self._stop = stop
 
+    @property
+    def stopped(self) -> bool:
+        return self._stop.is_set()
+
     def wait(self, tries: int, what: str, problem: str, halted: Callable[[], bool] = lambda: False) -> None:
         """Log the failure and wait for the next try. Raises Stopped after a signal, or when `halted` becomes true."""
         self._say(f"{what}: {problem}; trying again ({tries} of {self.count})")

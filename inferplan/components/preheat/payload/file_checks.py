@@ -1,21 +1,19 @@
-"""Checks of a model's files by names and headers: safe names, no pickles unless allowed, no missing shard, no cut-off file.
-
-Headers and indices come from strangers. Python's own JSON parser needs ten times the size of some of them, and ends in a
-RecursionError on deep ones. So `leaves` reads JSON of any size from a stream, one value at a time.
-"""
+"""Checks of a model's files by names and contents: safe names, no pickles unless allowed, no missing shard, no cut-off file."""
 
 from __future__ import annotations
 
-import json
+import os
 import re
 import struct
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 from .errors import Exit, PreheatError
+from .json_text import check_json, leaves
 from .manifest import MARKS
 
 # Loading any of these may run code from the file: pickles by their usual names, and formats that can contain pickles.
@@ -23,7 +21,7 @@ PICKLES = (
     *(".bin", ".ckpt", ".cpkl", ".dill", ".distcp", ".joblib", ".mar", ".nemo", ".pickle", ".pk", ".pkl", ".pt", ".pt2", ".pth"),
     *(".h5", ".hdf5", ".keras", ".npy", ".npz"),
 )
-_WRAPPINGS = (".bz2", ".gz", ".tar", ".tgz", ".xz", ".zip", ".zst")
+COMPRESSED = (".bz2", ".gz", ".tgz", ".xz", ".zip", ".zst")
 # The first and last bytes of pickle protocols 2 to 5, and the first entry of the zip archive that torch.save writes.
 _PICKLE_START, _PICKLE_END = re.compile(rb"\x80[\x02-\x05]"), b"."
 _TORCH_ARCHIVE = re.compile(rb"PK\x03\x04.{26}[^\x00]{0,200}data\.pkl", re.DOTALL)
@@ -31,13 +29,17 @@ _INDICES = (".safetensors.index.json", ".bin.index.json")
 _HEADER_LIMIT = 100_000_000  # the limit of the safetensors library
 # rclone's substitutes for control characters, and its mark before a character of a name that looks like one.
 _SUBSTITUTE = re.compile("[\u2400-\u2421\u201b]")
+_READERS = 16
 _LONGEST_NAME, _LONGEST_PATH = 255, 3800  # limits of file systems in bytes, the second without the share's own directories
+# Shards of upstream's savers; a list that was cut off lacks the last of them, and with them the index that names all.
+_NUMBERED = re.compile(r"(.*-)([0-9]{5})(-of-)([0-9]{5})(\.[^/]*)")
+# How a web page starts. Descriptions in Markdown may start with a tag too, but not with a whole page's.
+_PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
+_PART_OF_PAGE = re.compile(rb"\s*<(?:head|body|title|meta|script|pre|h1|ul|table|form|center|div|p|a)\b", re.IGNORECASE)
+_PAGES, _MARKED_UP = (".html", ".htm", ".xhtml"), (".md", ".xml", ".svg", ".jinja")
+_ENCODINGS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 # One thread at a time reads a header, so that four threads need no more memory than one.
 _one_header = threading.Lock()
-_TOKEN = re.compile(rb'[ \t\r\n]*("[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"|[{}\[\],:]|-?[0-9][0-9.eE+-]*|true|false|null)')
-_CHUNK, _LONGEST_TOKEN = 1 << 16, 8 << 20
-_DEEPEST, _LONGEST_LIST = 8, 64
-Leaf = tuple[tuple[str | int, ...], Any]
 
 
 def wanted(path: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
@@ -48,13 +50,19 @@ def wanted(path: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
 
 def storable(path: str) -> bool:
     """True if a file can be stored below the model's directory under this name on every file system."""
-    return path.isprintable() and not _SUBSTITUTE.search(path) and not any(part in ("", ".", "..") for part in path.split("/"))
+    # The shell that compares a server's files with READY.sizes drops blanks at the ends of a line.
+    return (
+        path.isprintable()
+        and path == path.strip()
+        and not _SUBSTITUTE.search(path)
+        and not any(part in ("", ".", "..") for part in path.split("/"))
+    )
 
 
 def unsafe_name(path: str) -> PreheatError:
     """The error for a name that is not `storable`."""
     remedy = "rename it at the source or exclude it"
-    allowed = "printable characters, and no part that is empty, . or .."
+    allowed = "printable characters, no blank at an end, and no part that is empty, . or .."
     return PreheatError(Exit.REFUSED, "this name cannot be stored safely", remedy, file=repr(path), expected=allowed)
 
 
@@ -76,13 +84,21 @@ def refuse_names(paths: Iterable[str], allow_pickle: Iterable[str]) -> None:
             _refuse_pickle(path, allowed)
 
 
-def check_file(path: Path, name: str, allow_pickle: Iterable[str]) -> None:
-    """Raise PreheatError(REFUSED) for a pickle by its bytes that is not allowed, and for a broken or cut-off safetensors file."""
+def check_file(path: Path, name: str, allow_pickle: Iterable[str], *, proven: bool = False, trusted: bool = True) -> None:
+    """Raise PreheatError(REFUSED) for a pickle by its bytes that is not allowed, and for a broken or cut-off safetensors or JSON file.
+
+    JSON is not checked if a checksum of the publisher has `proven` the bytes. A store that is not `trusted` may send other files: web
+    pages and compressed files are rejected too.
+    """
     size = path.stat().st_size
     with path.open("rb") as stream:
+        if not trusted and not proven:
+            _refuse_other(stream, name)
         if not name.endswith(".safetensors"):
             if _is_pickle(stream, size):
                 _refuse_pickle(name, allow_pickle)
+            if name.endswith(".json") and not proven:
+                _check_json(stream, name, size)
             return
         length = struct.unpack("<Q", stream.read(8).ljust(8, b"\x00"))[0]
         if length < len("{}") or length > min(_HEADER_LIMIT, size - 8):
@@ -94,6 +110,35 @@ def check_file(path: Path, name: str, allow_pickle: Iterable[str]) -> None:
             raise _broken(name, "a JSON header with data_offsets that follow each other", str(error)) from None
     if end != size:
         raise _broken(name, f"{end} bytes by its own header", f"{size} bytes")
+
+
+def refuse_pickles(directory: Path, paths: Collection[str], allow_pickle: Iterable[str]) -> None:
+    """Raise PreheatError(REFUSED) for a pickle in a READY directory that is not allowed, by its name or its bytes."""
+    allowed = tuple(allow_pickle)
+    refuse_names(paths, allowed)
+
+    def look(path: str) -> None:
+        with (directory / path).open("rb") as stream:
+            if _is_pickle(stream, os.fstat(stream.fileno()).st_size):
+                _refuse_pickle(path, allowed)
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        list(pool.map(look, (path for path in paths if not path.endswith(".safetensors"))))
+
+
+def missing_number(paths: Iterable[str]) -> str | None:
+    """The first missing file among those that are numbered, such as model-00001-of-00002.safetensors."""
+    groups: dict[tuple[str, str, str, str], set[int]] = {}
+    for path in sorted(paths):
+        if match := _NUMBERED.fullmatch(path):
+            stem, number, of, total, suffix = match.groups()
+            groups.setdefault((stem, of, total, suffix), set()).add(int(number))
+    for (stem, of, total, suffix), numbers in groups.items():
+        first = min(1, *numbers)
+        for number in range(first, first + int(total)):
+            if number not in numbers:
+                return f"{stem}{number:05}{of}{total}{suffix}"
+    return None
 
 
 def check_index(directory: Path, names: Iterable[str]) -> None:
@@ -116,6 +161,27 @@ def check_index(directory: Path, names: Iterable[str]) -> None:
             if path not in paths:
                 remedy = "upload the shard, or correct preheat.include and preheat.exclude"
                 raise PreheatError(Exit.REFUSED, f"a shard that {name} names is missing", remedy, file=path)
+
+
+def _check_json(stream: IO[bytes], name: str, size: int) -> None:
+    stream.seek(0)
+    try:
+        check_json(stream, size)
+    except ValueError as error:
+        raise _broken(name, "a whole JSON document", str(error)) from None
+
+
+def _refuse_other(stream: IO[bytes], name: str) -> None:
+    """Raise PreheatError(REFUSED) for a web page or a compressed file under the name of another kind of file."""
+    start = stream.read(4096)
+    stream.seek(0)
+    if not name.endswith(_PAGES) and (_PAGE.match(start) or (not name.endswith(_MARKED_UP) and _PART_OF_PAGE.match(start))):
+        remedy = "check the address and the store's credentials: an index page, an error or a login came instead; or exclude the file"
+        raise PreheatError(Exit.REFUSED, "the server sends a web page instead of this file", remedy, file=name)
+    encoding = next((each for magic, each in _ENCODINGS.items() if start.startswith(magic)), None)
+    if encoding and not name.endswith(COMPRESSED):
+        remedy = "switch compression off for model files at the server, or add a SHA256SUMS file if it is compressed on purpose"
+        raise PreheatError(Exit.REFUSED, f"the server compresses this file ({encoding})", remedy, file=name)
 
 
 def _end_of_tensors(stream: IO[bytes], length: int) -> int:
@@ -153,7 +219,7 @@ def _too_long(path: str) -> tuple[str, str] | None:
 
 def _is_pickle_by_name(path: str) -> bool:
     suffixes = [suffix.lower() for suffix in PurePosixPath(path).suffixes]
-    while suffixes and suffixes[-1] in _WRAPPINGS:
+    while suffixes and suffixes[-1] in (*COMPRESSED, ".tar"):
         suffixes.pop()
     return bool(suffixes) and suffixes[-1] in PICKLES
 
@@ -177,64 +243,3 @@ def _refuse_pickle(path: str, allowed: Iterable[str]) -> None:
 def _broken(name: str, expected: str, found: str) -> PreheatError:
     remedy = "the file is broken at its source: upload it again, then raise preheat.round"
     return PreheatError(Exit.REFUSED, "the file is cut off or damaged", remedy, file=name, expected=expected, found=found)
-
-
-def leaves(stream: IO[bytes], length: int) -> Iterator[Leaf]:
-    """Path and value of every string, number, boolean and null in the next `length` bytes.
-
-    Raises ValueError for anything but one JSON object, and for deeper nesting or longer lists than weights need.
-    """
-    tokens = _tokens(stream, length)
-    first = next(tokens, b"")
-    if first != b"{":
-        raise ValueError("not a JSON object")
-    yield from _value(first, tokens, ())
-    if next(tokens, None) is not None:
-        raise ValueError("more than one JSON value")
-
-
-def _value(token: bytes, tokens: Iterator[bytes], path: tuple[str | int, ...]) -> Iterator[Leaf]:
-    if token not in (b"{", b"["):
-        if token in b"}],:":
-            raise ValueError(f"{token.decode()!r} instead of a value")
-        yield path, json.loads(token)
-        return
-    if len(path) == _DEEPEST:
-        raise ValueError(f"nested more than {_DEEPEST} deep")
-    end, number = (b"}" if token == b"{" else b"]"), 0
-    token = next(tokens, b"")
-    while token != end:
-        if number == _LONGEST_LIST and end == b"]":
-            raise ValueError(f"a list of more than {_LONGEST_LIST} values")
-        key, token = _key(token, tokens) if end == b"}" else (number, token)
-        yield from _value(token or b",", tokens, (*path, key))
-        number, token = number + 1, next(tokens, b"")
-        if token == b",":
-            token = next(tokens, b"") or b","
-        elif token != end:
-            raise ValueError("no comma between two values")
-
-
-def _key(token: bytes, tokens: Iterator[bytes]) -> tuple[str, bytes]:
-    """A key of an object, and the token after its colon."""
-    if not token.startswith(b'"') or next(tokens, b"") != b":":
-        raise ValueError("an object without keys")
-    return json.loads(token), next(tokens, b"")
-
-
-def _tokens(stream: IO[bytes], length: int) -> Iterator[bytes]:
-    text, at = b"", 0
-    while True:
-        match = _TOKEN.match(text, at)
-        # A number may continue in the next block.
-        if match is not None and (match.end() < len(text) or not length):
-            yield match[1]
-            at = match.end()
-            continue
-        block = stream.read(min(_CHUNK, length))
-        length -= len(block)
-        if not block or len(text) - at > _LONGEST_TOKEN:
-            if text[at:].strip(b" \t\r\n"):
-                raise ValueError("text that is not JSON")
-            return
-        text, at = text[at:] + block, 0

@@ -10,21 +10,19 @@ import os
 import re
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
 from typing import TYPE_CHECKING, TypeVar
 
 from .certificates import check_certificate, untrusted
-from .errors import Exit, PreheatError, Stopped
+from .errors import Exit, PreheatError
 from .rclone import REMOTE, Rclone, http_remote
 from .request import Request
 from .source import Source, SourceFile
+from .waiting import NoAnswer, answers
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_POLL_SECONDS = 0.25
 _DENIED = (401, 403)
 # The client asks five times, waiting longer each time, before it gives up on a hub that fails.
 _STALLS = 3
@@ -61,26 +59,12 @@ class HubSource(Source):
         return PreheatError(Exit.REFUSED, problem, f"write weights.revision: {commit}, which is its commit today", file=self.name)
 
     def _ask(self, question: Callable[[], _T]) -> _T:
-        """The hub's answer, from a separate thread, because the client waits forever for a silent hub."""
-        answer: Future[_T] = Future()
-
-        def work() -> None:
-            try:
-                answer.set_result(question())
-            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits for the answer
-                answer.set_exception(error)
-
-        threading.Thread(target=work, name="hub", daemon=True).start()
-        waited = 0.0
-        while not wait_for([answer], timeout=_POLL_SECONDS).done:
-            waited += _POLL_SECONDS
-            if self._stop.is_set():
-                raise Stopped
-            if waited > self._silence_seconds:
-                remedy = "check that it is up; the next run continues"
-                raise PreheatError(Exit.SOURCE, f"the hub was silent for {waited:.0f} s", remedy, file=self.name)
+        """The hub's answer; the client would wait forever for a silent hub."""
         try:
-            return answer.result()
+            return answers([question], self._stop, seconds=self._silence_seconds)[0]
+        except NoAnswer:
+            remedy = "check that it is up; the next run continues"
+            raise PreheatError(Exit.SOURCE, f"the hub was silent for {self._silence_seconds:.0f} s", remedy, file=self.name) from None
         except OSError as error:
             raise self._explain(error) from None
         except ValueError as error:

@@ -118,6 +118,11 @@ def read(directory: Path, name: str = READY) -> Manifest | None:
     return loads(text, str(directory / name))
 
 
+def is_silly(path: str) -> bool:
+    """True for a file that an NFS client keeps for a removed file that is open."""
+    return _SILLY_RENAME.fullmatch(path.rpartition("/")[2]) is not None
+
+
 def walk(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Relative path and status of every file below `directory`.
 
@@ -131,7 +136,7 @@ def walk(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
                 path = f"{prefix}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
                     stack.append(f"{path}/")
-                elif path not in MARKS and not _SILLY_RENAME.fullmatch(entry.name):
+                elif path not in MARKS and not is_silly(path):
                     yield path, entry.stat(follow_symlinks=False)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .certificates import untrusted
-from .errors import Exit, PreheatError, Retries, scrubbed
+from .errors import Exit, PreheatError, Retries, Stopped, scrubbed
 
 REMOTE = "source:"
 # rclone's own exit codes, from its documentation ("List of exit codes", read 2026-11).
@@ -69,20 +69,22 @@ class Rclone:
     def copy(self, root: str, paths: Iterable[str], into: Path, *, streams: int, alive: Callable[[], bool]) -> str:
         """Copy `paths` below `root` into a directory; the last error line, "" for none. Ends early when `alive` turns false."""
         options = ["--no-check-dest", "--ignore-checksum", "--transfers", str(streams), "--buffer-size", "1M"]
-        done = self._batch(["copy", *options, "--files-from-raw", "-", root, str(into)], paths, alive)
+        done = self._batch(["copy", *options, "--files-from-raw", "-", root, str(into)], _lines(paths), alive)
         return "" if done.returncode == 0 else last_line(done.stderr) or f"rclone ended with {done.returncode}"
 
     def sha256s(self, root: str, paths: Iterable[str], *, streams: int, alive: Callable[[], bool]) -> dict[str, str]:
         """The sha256 of the files below `root` that can be read at the source, each with one try. Ends early as `copy` does."""
-        done = self._batch(["hashsum", "sha256", "--download", "--checkers", str(streams), "--files-from-raw", "-", root], paths, alive)
+        done = self._batch(
+            ["hashsum", "sha256", "--download", "--checkers", str(streams), "--files-from-raw", "-", root], _lines(paths), alive
+        )
         return {match[2]: match[1] for line in done.stdout.decode(errors="replace").splitlines() if (match := _SUM.fullmatch(line))}
 
-    def _batch(self, arguments: Sequence[str], paths: Iterable[str], alive: Callable[[], bool]) -> subprocess.CompletedProcess[bytes]:
-        """One rclone for many files; it is killed when `alive` turns false."""
+    def _batch(self, arguments: Sequence[str], text: str, alive: Callable[[], bool]) -> subprocess.CompletedProcess[bytes]:
+        """One rclone that reads `text`; it is killed when `alive` turns false."""
         command = ["rclone", *arguments[:1], *self._flags, *arguments[1:]]
         # A file, because Popen.communicate does not continue its input after a timeout (Python 3.11).
         with tempfile.TemporaryFile() as names:
-            names.write(_lines(paths).encode())
+            names.write(text.encode())
             names.seek(0)
             with subprocess.Popen(command, stdin=names, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self._environment) as process:
                 while True:
@@ -105,13 +107,14 @@ class Rclone:
                 self._retries.wait(tries, arguments[-1], failure.found or failure.problem)
 
     def _once(self, arguments: Sequence[str], text: str) -> bytes:
-        command = ["rclone", *arguments[:1], *self._flags, *arguments[1:]]
         try:
-            done = subprocess.run(command, input=text.encode(), capture_output=True, env=self._environment, check=False)
+            done = self._batch(arguments, text, lambda: not self._retries.stopped)
         except FileNotFoundError:
             raise PreheatError(
                 Exit.BAD_REQUEST, "there is no rclone on PATH", "use an image that has it, see preheat.rcloneImage"
             ) from None
+        if self._retries.stopped:
+            raise Stopped
         if done.returncode == 0:
             return done.stdout
         line = last_line(done.stderr)

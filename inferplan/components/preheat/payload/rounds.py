@@ -105,8 +105,12 @@ class Rounds:
         self._take_away([final / READY])
         sync(final)
 
-    def settle(self) -> None:
-        """Flush the directory entries of a READY directory, because a run that was killed may have skipped that."""
+    def settle(self, manifest: Manifest) -> None:
+        """Write a lost READY.sizes of a READY directory again, and flush its entries, because a run that was killed may have skipped that."""
+        sizes = self._request.final / SIZES
+        if not sizes.is_file() or sizes.read_bytes() != manifest.sizes().encode():
+            self._confirm()
+            write(sizes, manifest.sizes(), by_way_of=self._staging.root)
         for folder in (self._request.final.parent, self._request.target):
             sync(folder)
 

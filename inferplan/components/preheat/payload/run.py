@@ -17,10 +17,10 @@ from typing import Any
 
 from .checksums import Digests, compare, digest
 from .errors import Exit, PreheatError, Stopped
-from .file_checks import check_file, check_index, refuse_names, wanted
+from .file_checks import check_file, check_index, refuse_names, refuse_pickles, wanted
 from .large_files import Reach, copy_files, second_sha256
 from .lease import Workspace, workspace
-from .manifest import Entry, Manifest
+from .manifest import Entry, Manifest, is_silly
 from .progress import Progress, size
 from .request import Request
 from .rounds import ready_state
@@ -56,7 +56,10 @@ def preheat(request: Request, source: Source, progress: Progress, stop: threadin
         if state.wrong:
             work.rounds.withdraw()
         manifest, moved = state.manifest, 0
-        if manifest is None:
+        if manifest is not None:
+            # Another model of the same files may allow what this one does not.
+            refuse_pickles(request.final, [entry.path for entry in manifest.entries], request.allow_pickle)
+        else:
             manifest = _Preparation(request, source, progress, stop, work).manifest()
             moved = progress.moved
         # Every file is complete: a half file of an earlier holder would stay on the share as long as the model.
@@ -64,7 +67,7 @@ def preheat(request: Request, source: Source, progress: Progress, stop: threadin
         if state.manifest is None:
             work.rounds.publish(manifest)
         else:
-            work.rounds.settle()
+            work.rounds.settle(manifest)
         for name in work.rounds.collect():
             progress.say(f"removed round {name}")
         return Result(manifest, moved)
@@ -120,6 +123,7 @@ class _Preparation:
             problem = f"no file to preheat at {self._source.name}"
             raise PreheatError(Exit.REFUSED, problem, "check weights.path, and preheat.include and preheat.exclude")
         refuse_names([file.path for file in files], self._request.allow_pickle)
+        self._source.check(files)
         return files
 
     def _bring(self, files: Sequence[SourceFile]) -> dict[str, Entry]:
@@ -187,7 +191,8 @@ class _Preparation:
             return digest(path, counted=self._count, reach=reach, **options)
 
         sha256, evidence = compare(file, self._source, again=lambda file: second_sha256(transfer, file), read=read)
-        check_file(path, file.path, self._request.allow_pickle)
+        proven = (file.sha256 or file.git_sha1) is not None
+        check_file(path, file.path, self._request.allow_pickle, proven=proven, trusted=self._source.trusted)
         path.chmod(0o644)
         return Entry(path=file.path, size=file.size, sha256=sha256, mtime_ns=0, evidence=evidence, origin=file.origin)
 
@@ -228,7 +233,8 @@ class _Waiting:
 def chosen_files(request: Request, files: Iterable[SourceFile]) -> list[SourceFile]:
     """The files that pass the request's globs, in the order of their paths."""
     matches = (file for file in files if wanted(file.path, request.include, request.exclude) and not file.path.startswith(".inferplan/"))
-    return sorted(matches, key=lambda file: file.path)
+    # An NFS client renames files that are open and gone; as model files they would be missing again with the next look.
+    return sorted((file for file in matches if not is_silly(file.path)), key=lambda file: file.path)
 
 
 def _sort_out(proofs: dict[str, Future[Entry]], proven: dict[str, Entry]) -> dict[str, PreheatError]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from .errors import Exit, PreheatError
@@ -41,9 +41,15 @@ class Source:
         self.root = root.rstrip("/")
         self.name = name or self.root
 
+    trusted = True
+    """False if the store may send something else than the file that was asked for, and say nothing."""
+
     def files(self) -> list[SourceFile]:
         """Every file, with its checksum if the store publishes one. Raises PreheatError."""
         raise NotImplementedError
+
+    def check(self, files: Sequence[SourceFile]) -> None:
+        """Raise PreheatError for the first of the chosen `files` that the store will not deliver as it is."""
 
     def location(self, path: str) -> str:
         return f"{self.root}{'' if self.root.endswith(':') else '/'}{path}"

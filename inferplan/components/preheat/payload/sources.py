@@ -13,10 +13,12 @@ from pathlib import Path
 from .certificates import context
 from .errors import Exit, PreheatError, Retries
 from .hub import open_hub
+from .manifest import is_silly
 from .progress import Progress
 from .rclone import Rclone, http_remote, key
 from .request import Request
 from .source import Source, SourceFile, published
+from .waiting import answers
 from .web import Pages, WebSource
 
 # A server need not have index pages, and a hub has none: rclone must not list directories to find a file.
@@ -33,17 +35,16 @@ def open_source(request: Request, progress: Progress, stop: threading.Event) -> 
     match request.kind:
         case "remote":
             # The server's time changes when an object is replaced; the uploader's would need one more request per file.
-            return RemoteSource(rclone({}, "--use-server-modtime"), request.root)
+            return RemoteSource(rclone({}, "--use-server-modtime"), request.root, stop)
         case "local":
             # The cache of a hub is a tree of symbolic links.
             return LocalSource(rclone({}, "--copy-links"), request.root, request.mount)
         case "http":
             authorization = os.environ.get("HTTP_AUTHORIZATION") or None
             remote = http_remote(request.root, authorization)
-            # The listing has all sizes, so the copying rclone needs no HEAD; it must not ask for compressed bytes.
+            # The headers of each file are known, so rclone needs no HEAD; it must not ask for compressed bytes.
             mover = rclone({**remote, "RCLONE_CONFIG_SOURCE_NO_HEAD": "true"}, _BY_NAME, "--no-gzip-encoding")
-            pages = Pages(request.root, authorization, retries, seconds=request.stall_seconds)
-            return WebSource(mover, rclone(remote, _BY_NAME), pages, request.root, request.files)
+            return WebSource(mover, Pages(request.root, authorization, retries, stop, seconds=request.stall_seconds), request)
         case "hub":
             return open_hub(request, lambda remote: rclone(remote, _BY_NAME), stop)
         case _:
@@ -51,6 +52,10 @@ def open_source(request: Request, progress: Progress, stop: threading.Event) -> 
 
 
 class RemoteSource(Source):
+    def __init__(self, rclone: Rclone, root: str, stop: threading.Event) -> None:
+        super().__init__(rclone, root)
+        self._stop = stop
+
     def files(self) -> list[SourceFile]:
         """Every file; checksums from a SHA256SUMS or READY file, else the md5 of objects whose ETag is one."""
         files = []
@@ -62,14 +67,17 @@ class RemoteSource(Source):
 
     def etag(self, path: str) -> str | None:
         """The object's ETag, from a request for its first byte."""
-        try:
+
+        def ask() -> str:
             url = self.rclone.link(self.location(path))
             request = urllib.request.Request(url, headers={"Range": "bytes=0-0"})  # noqa: S310 - rclone only makes http(s) links
             with urllib.request.urlopen(request, timeout=30, context=context()) as answer:  # noqa: S310 - as above
-                tag = answer.headers.get("ETag")
+                return answer.headers.get("ETag", "").strip('"')
+
+        try:
+            return answers([ask], self._stop)[0] or None
         except (PreheatError, OSError, IndexError, ValueError):
             return None
-        return tag.strip('"') if tag else None
 
 
 class LocalSource(Source):
@@ -98,6 +106,8 @@ class LocalSource(Source):
             children = list(entries)
         for entry in children:
             path = f"{folder}{entry.name}"
+            if is_silly(path):
+                continue
             status = self._status(entry, path)
             if stat.S_ISREG(status.st_mode):
                 yield SourceFile(path=path, size=status.st_size, origin=f"{status.st_size}:{status.st_mtime_ns}")
