@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Headers:
-    """What the server says about a file: its size in bytes if known, and when it changed, in seconds since 1970."""
+    """The server's answer about a file: its size in bytes if known, and when it changed, in seconds since 1970."""
 
     size: int | None = None
     changed: float = 0.0
