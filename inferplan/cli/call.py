@@ -9,6 +9,7 @@ import typer
 
 from inferplan.cli.arguments import Gateway, MaxTokens, Model, Protocol, Route, StackOption
 from inferplan.operations.client.connection import answer
+from inferplan.operations.client.messages import ANSWER, printable
 from inferplan.operations.client.target import caller, check_reachable, target
 from inferplan.operations.contract import contract_of
 from inferplan.operations.workspace import open_workspace
@@ -27,15 +28,25 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     max_tokens: MaxTokens = 256,
     timeout: Annotated[float, typer.Option(min=1, help="Read timeout in seconds.")] = 300,
 ) -> None:
-    """Send PROMPT to MODEL through the gateway of a stack and print the answer as it arrives."""
+    """Send PROMPT to MODEL through the gateway of a stack and print the answer as it arrives; reasoning and tool calls on standard error.
+
+    Exits with 1 if no answer arrives, or if it is cut.
+    """
     workspace = open_workspace(stack)
     aim = target(contract_of(workspace.settings), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
     check_reachable(workspace, gateway)
     who = caller(workspace, aim.endpoint, consumer)
     text = sys.stdin.read() if prompt == "-" else prompt
-    ended = True
-    for piece in answer(aim, who, text, max_tokens=max_tokens, silence_seconds=timeout, stack=workspace.typed):
-        print(piece, end="", flush=True)
-        ended = piece.endswith("\n") if piece else ended
-    if not ended:
-        print()
+    stream, ended = sys.stdout, True
+    try:
+        for part in answer(aim, who, text, max_tokens=max_tokens, silence_seconds=timeout, stack=workspace.typed):
+            # What is not the answer goes to standard error, so that a script reads the answer alone.
+            piece, before = printable(part.text), stream
+            stream = sys.stdout if part.kind == ANSWER else sys.stderr
+            if stream is not before and not ended:
+                print(file=before)
+            print(piece, end="", flush=True, file=stream)
+            ended = piece.endswith("\n") if piece else ended
+    finally:
+        if not ended:
+            print(file=stream, flush=True)

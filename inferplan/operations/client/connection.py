@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from inferplan.operations.client.messages import AnswerError, denial_error, error_text, request_of, text_of
+from inferplan.operations.client.messages import ANSWER, AnswerError, Part, denial_error, error_text, parts_of, printable, request_of
 from inferplan.operations.client.target import Caller, Target
 from inferplan.operations.errors import OperationError, one_line
 
@@ -24,13 +24,23 @@ if TYPE_CHECKING:
 _STATUSES = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "UNIMPLEMENTED": 404, "RESOURCE_EXHAUSTED": 429, "DEADLINE_EXCEEDED": 504}
 
 
-def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[str]:
-    """The pieces of the answer to `prompt`. Gives up after `silence_seconds` without a byte. Raises OperationError."""
+def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[Part]:
+    """The parts of the answer to `prompt`. Gives up after `silence_seconds` without a byte. Raises OperationError, also without an answer."""
     send = _answer_by_grpc if target.kind == "kserve-v2-grpc" else _answer_by_http
-    return send(target, who, prompt, max_tokens, silence_seconds, stack)
+    kinds: set[str] = set()
+    try:
+        for part in send(target, who, prompt, max_tokens, silence_seconds, stack):
+            kinds |= {part.kind} if part.text.strip() else set()
+            yield part
+        if ANSWER not in kinds:
+            raise AnswerError(
+                f"sent no answer, only {' and '.join(sorted(kinds))}" if kinds else "sent no answer: its response has no text"
+            )
+    except AnswerError as failure:
+        raise OperationError(printable(f"{target.model} {failure}")) from failure
 
 
-def _answer_by_grpc(target: Target, who: Caller, prompt: str, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[str]:
+def _answer_by_grpc(target: Target, who: Caller, prompt: str, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[Part]:
     import tritonclient.grpc as triton
 
     text = target.text
@@ -59,7 +69,7 @@ def _answer_by_grpc(target: Target, who: Caller, prompt: str, max_tokens: int, s
                 raise _error(error, target, who, stack)
             response = result.get_response()
             if response.outputs:
-                yield from (piece.decode("utf-8", "replace") for piece in result.as_numpy(text.output).reshape(-1))
+                yield from (Part(piece.decode("utf-8", "replace")) for piece in result.as_numpy(text.output).reshape(-1))
             if response.parameters["triton_final_response"].bool_param:
                 return
     finally:
@@ -88,7 +98,7 @@ def _error(error: Any, target: Target, who: Caller, stack: str) -> OperationErro
 _CONNECT_SECONDS = 10
 
 
-def _answer_by_http(target: Target, who: Caller, prompt: str, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[str]:
+def _answer_by_http(target: Target, who: Caller, prompt: str, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[Part]:
     import urllib3
 
     request = request_of(target, prompt, max_tokens)
@@ -97,12 +107,13 @@ def _answer_by_http(target: Target, who: Caller, prompt: str, max_tokens: int, s
     with urllib3.PoolManager(timeout=timeout, retries=False) as pool, _explained(request.url, silence_seconds):
         response = pool.request("POST", request.url, body=json.dumps(request.body).encode(), headers=headers, preload_content=False)
         if response.status != 200:
-            message = error_text(response.data.decode("utf-8", "replace"))
-            raise denial_error(response.status, message, target, who, stack)
-        try:
-            yield from text_of(target, _lines(response))
-        except AnswerError as failure:
-            raise OperationError(f"{target.model} {failure}") from failure
+            # The query of an address may hold a secret.
+            moved = response.headers.get("Location", "").partition("?")[0] if 300 <= response.status < 400 else None
+            message = error_text(response.data.decode("utf-8", "replace")) if moved is None else one_line(moved)
+            raise denial_error(response.status, printable(message), target, who, stack)
+        if "html" in response.headers.get("Content-Type", "").lower():
+            raise OperationError(f"{request.url} answers with an HTML page, for example of a login, and no model. {_ELSEWHERE}")
+        yield from parts_of(target, _lines(response))
 
 
 @contextmanager

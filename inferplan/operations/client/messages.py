@@ -1,6 +1,7 @@
 """The request of one prompt in each HTTP protocol, the text in its answer, and the errors of answers. It opens no connection."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,28 @@ _REMEDIES = {
     429: "{consumer} exceeds its limits (consumers.{consumer}.limits). Wait, or raise them",
     503: "No server of {model} is ready: inferplan status {stack}",
 }
+_REDIRECT = "If that is the gateway, name it with --gateway URL"
 _OTHERWISE = "The server of {model} rejects the request itself"
 
 
+ANSWER = "answer"
+# What the fields of a message of OpenAI's API hold; vLLM calls the second one `reasoning`, older versions `reasoning_content`.
+_FIELDS = {"content": ANSWER, "reasoning": "reasoning", "reasoning_content": "reasoning", "refusal": "a refusal"}
+_DONE: dict[str, Any] = {}
+# C0 and C1 controls except tab and line feed, and the characters that reverse the direction of text.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 class AnswerError(Exception):
-    """A server answered with a failure; the message is that of the server."""
+    """A server answered with a failure or without an answer; the message follows the name of the model."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of what a model sent: of its answer, of its reasoning, or of a tool call."""
+
+    text: str
+    kind: str = ANSWER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,22 +68,48 @@ def request_of(target: Target, prompt: str, max_tokens: int) -> Request:
     return Request(url=f"{base}/generate_stream", body={text.input: prompt, "max_tokens": max_tokens, **stream})
 
 
-def text_of(target: Target, lines: Iterable[str]) -> Iterator[str]:
-    """The pieces of text in the lines of an answer, as they arrive. Raises AnswerError if the server reports a failure in it."""
+def parts_of(target: Target, lines: Iterable[str]) -> Iterator[Part]:
+    """The parts in the lines of an answer, as they arrive. Raises AnswerError if the server reports a failure or ends the answer early."""
     if target.kind == "openai":
-        for event in _events(lines):
-            contents = (choice.get("delta", {}).get("content") for choice in event.get("choices", []))
-            yield from filter(None, contents)
+        yield from _openai_parts(_events(lines))
     elif target.kind == "triton-generate" and target.text is not None:
         for event in _events(lines):
             piece = event.get(target.text.output, "")
-            yield from piece if isinstance(piece, list) else [piece]
+            yield from (Part(str(each)) for each in (piece if isinstance(piece, list) else [piece]))
     elif target.kind == "kserve-v2-http" and target.text is not None:
-        for tensor in json.loads("".join(lines)).get("outputs", []):
+        for tensor in _json("".join(lines)).get("outputs", []):
             if tensor["name"] == target.text.output:
-                yield from map(str, tensor["data"])
+                yield from (Part(str(each)) for each in tensor["data"])
     else:
-        yield from (f"{line}\n" for line in lines)
+        yield from (Part(f"{line}\n") for line in lines)
+
+
+def _openai_parts(events: Iterable[dict[str, Any]]) -> Iterator[Part]:
+    reason, complete, started = None, False, False
+    for event in events:
+        complete = complete or event is _DONE
+        for choice in event.get("choices") or ():
+            reason = choice.get("finish_reason") or reason
+            # A chunk of a stream has a delta, a whole answer has a message.
+            message = choice.get("delta") or choice.get("message") or {}
+            for field, kind in _FIELDS.items():
+                if text := message.get(field):
+                    yield Part(str(text), kind)
+                    started = True
+            for call in message.get("tool_calls") or ():
+                function = call.get("function") or {}
+                yield Part(f"{function.get('name') or ''}{function.get('arguments') or ''}", "a tool call")
+    if started and reason is None and not complete:
+        raise AnswerError("broke off its answer. Repeat the call")
+    if reason == "length":
+        raise AnswerError("ended its answer at the limit of tokens. Allow more with --max-tokens")
+    if reason not in (None, "stop", "tool_calls", "function_call"):
+        raise AnswerError(f"ended its answer early: {one_line(reason)}")
+
+
+def printable(text: str) -> str:
+    """`text` without the power to control a terminal: escape and direction characters are spelled out, carriage returns removed."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text.replace("\r", ""))
 
 
 def error_text(body: str) -> str:
@@ -81,23 +125,35 @@ def error_text(body: str) -> str:
 
 
 def denial_error(status: int, message: str, target: Target, who: Caller, stack: str) -> OperationError:
+    if 300 <= status < 400:
+        return OperationError(f"{target.url} redirects to {message or 'nowhere'}, and the key is sent to no other address. {_REDIRECT}")
     key = 503 if status in (502, 504) else status
     remedy = _REMEDIES.get(key, _OTHERWISE).format(consumer=who.consumer, model=target.model, url=target.url, stack=stack)
     return OperationError(f"{target.model} answers {status}: {message}. {remedy}")
 
 
-def _events(lines: Iterable[str]) -> Iterator[Any]:
-    """The JSON of server-sent events; an event of one `data:` line, which is what every engine sends."""
+def _events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The JSON of server-sent events, each of one `data:` line as every engine sends them, or of a body that is JSON as a whole."""
+    other: list[str] = []
     for line in lines:
         if not line.startswith("data:"):
+            other += [line] if line.strip() and not line.startswith((":", "event:", "id:", "retry:")) else []
             continue
         data = line.removeprefix("data:").strip()
         if data == "[DONE]":
+            yield _DONE
             return
-        try:
-            event = json.loads(data)
-        except ValueError as error:
-            raise AnswerError(f"sent an event that is not JSON: {data[:100]!r}") from error
-        if isinstance(event, dict) and event.get("error"):
-            raise AnswerError(error_text(data))
-        yield event
+        yield _json(data)
+    if other:
+        yield _json("\n".join(other))
+        yield _DONE
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise AnswerError(f"sent text that is not JSON: {one_line(text)[:100]!r}") from error
+    if not isinstance(value, dict) or value.get("error"):
+        raise AnswerError(error_text(text))
+    return value
