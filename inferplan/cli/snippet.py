@@ -54,4 +54,6 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
         print(f"{comment} export {KEY_VARIABLE}={derived(workspace, who).key}")
     else:
         print(f'{comment} {KEY_VARIABLE} holds the key: export {KEY_VARIABLE}="$(inferplan keys show {who} --stack {stack} --value)"')
+    if aim.kind == "ray-serve":
+        print(f"{comment} The application defines its input, and the stack file does not declare it: put it into the empty body.")
     print(code, end="")

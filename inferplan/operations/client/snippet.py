@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from math import prod
@@ -41,6 +41,8 @@ def snippet(target: Target, language: str, prompt: str, *, max_tokens: int) -> s
         raise RequestError(f"--language: no code in {language!r} for {target.kind}. Languages: {', '.join(languages(target))}")
     if not name.startswith("tensors-"):
         request = None if target.kind == "kserve-v2-grpc" else request_of(target, prompt, max_tokens)
+        if request is not None and target.kind == "ray-serve":
+            request = replace(request, body={})
         return _template(name).render(target=target, request=request, prompt=prompt, max_tokens=max_tokens, variable=KEY_VARIABLE)
     if problem := _problem(target, name, language):
         raise RequestError(problem)

@@ -36,6 +36,24 @@ def gateway_notes(workspace: Workspace) -> Iterator[str]:
     yield from expiring(settings.consumers, workspace.typed, keys.today())
     if gateway is not None and gateway.parent is not None:
         yield from route_notes(gateway, gateway.parent, grpc=speaks_grpc(contract_of(settings).endpoints.values()))
+    yield from server_notes(settings)
+
+
+def server_notes(settings: StackSettings) -> Iterator[str]:
+    """A note about responses that outlast a model's drainSeconds, and one about servers that check no key."""
+    promised = getattr(settings.gateway, "drain_seconds", 0)
+    shorter = {name: model.drain_seconds for name, model in settings.models.items() if model.drain_seconds < promised}
+    if shorter:
+        listed = ", ".join(f"{name} {seconds} s" for name, seconds in shorter.items())
+        yield (
+            f"a replaced model server ends its running responses after its drainSeconds ({listed}); gateway.drainSeconds ({promised} s) "
+            "holds only while gateway pods are replaced. For longer responses, raise drainSeconds of the model."
+        )
+    if open_servers := [name for name, each in contract_of(settings).endpoints.items() if each.server_key is None]:
+        yield (
+            f"servers that check no key: {', '.join(open_servers)}. A NetworkPolicy admits only the gateway's pods to them: "
+            "use a network plugin that enforces policies."
+        )
 
 
 def expiring(consumers: dict[str, ConsumerSpec], stack: str, today: date) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import threading
@@ -218,3 +219,21 @@ def test_no_spelling_of_a_path_reaches_another_route_of_an_application(clean):
                 continue
             assert listed.fullmatch(seen.target), path
             assert seen.method in ("GET", "POST"), path
+
+
+def test_a_key_in_the_path_of_an_application_reaches_no_log(clean):
+    proxy, backend, _ = clean
+    key, imported = proxy.key("chat"), "sk-live-Zt7Qm2Lx9Rk4Vw8Nc3Hd6Bp1Jg5Ys0Ff"
+    paths = [f"/rag/ask/{key}/more", f"/rag/{key.upper()}", f"/rag/as?k=1&key={key}", f"/rag/{imported}", f"/rag/%69pk_{key[4:]}"]
+    answers = [proxy.call("POST", f"/app/serve{path}", key, b"{}") for path in (*paths, "/rag/documents/2026/annual-report.pdf")]
+    assert [each.status for each in answers] == [200] * 6
+    assert backend.seen[0].target == paths[0], "the application gets the path as it was sent"
+    lines = [json.loads(line) for line in proxy.access_log(*answers).splitlines()]
+    logged = {each["requestId"]: each["path"] for each in lines}
+    ids = [each.headers["x-request-id"] for each in answers]
+    assert [logged[each] for each in ids] == [
+        *("/rag/ask/[hidden]", "/rag/[hidden]", "/rag/as", "/rag/[hidden]", "/rag/[hidden]", "/rag/documents/2026/annual-report.pdf"),
+    ]
+    written = (proxy.directory / "access.log").read_text().lower()
+    assert key.split("_")[3].lower() not in written
+    assert imported.lower() not in written

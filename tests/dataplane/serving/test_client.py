@@ -109,7 +109,13 @@ def stand(tritonserver, client_environment, tmp_path_factory):
     directory = tmp_path_factory.mktemp("client")
     start, end = STACK.index("  inferplan:models:"), STACK.index("  inferplan:gateway:")
     stack = directory / "Pulumi.client.yaml"
-    stack.write_text(STACK[:start] + MODELS + STACK[end:].replace("chat: {keys: [1]}", "chat: {keys: [2, 1]}\n    other: {keys: [1]}"))
+    stack.write_text(
+        STACK[:start]
+        + MODELS
+        + STACK[end:].replace(
+            "chat: {keys: [1]}", "chat: {keys: [2, 1]}\n    other: {keys: [1]}\n  inferplan:keyHistory: {chat: {issued: 2}}"
+        )
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
