@@ -27,7 +27,16 @@ from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import changes_of, exemption_message, expiry_message
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Level, State
-from inferplan.policies.engine.settings import EXEMPTION_KEYS, Exemption, Settings, SettingsError, parse_settings, read_settings, today
+from inferplan.policies.engine.settings import (
+    ACCEPTED_TYPE_KEYS,
+    EXEMPTION_KEYS,
+    Exemption,
+    Settings,
+    SettingsError,
+    parse_settings,
+    read_settings,
+    today,
+)
 from inferplan.policies.wire import inputs_in_outputs, plain, resource_of, stack_name
 
 NAME = "inferplan"
@@ -60,6 +69,7 @@ class _Pack:
                     levels={**from_file.levels, **over.levels},
                     parameters={**from_file.parameters, **over.parameters},
                     exemptions=(*from_file.exemptions, *over.exemptions),
+                    accepted_types=(*from_file.accepted_types, *over.accepted_types),
                 )
         except SettingsError as error:
             if report is not None:
@@ -178,11 +188,12 @@ def dispatchers() -> list[Policy]:
 
 def config_schema() -> PolicyConfigSchema:
     """The schema of the settings, which `policies/stacks/<stack>.json` shares."""
-    exemption = {key: {"type": "string"} for key in EXEMPTION_KEYS}
+    exemption, accepted = ({key: {"type": "string"} for key in keys} for keys in (EXEMPTION_KEYS, ACCEPTED_TYPE_KEYS))
     return PolicyConfigSchema(
         properties={
             "levels": {"type": "object", "additionalProperties": {"enum": [level.value for level in Level]}},
             "parameters": {"type": "object", "additionalProperties": {"type": "object"}},
             "exemptions": {"type": "array", "items": {"type": "object", "properties": exemption, "required": list(exemption)}},
+            "acceptedTypes": {"type": "array", "items": {"type": "object", "properties": accepted, "required": list(accepted)}},
         }
     )

@@ -72,6 +72,8 @@ def resource_of(resource: Any, inputs: Mapping[str, Any]) -> Resource:
         dependencies=tuple(each.urn for each in getattr(resource, "dependencies", ())),
         property_dependencies={name: tuple(each.urn for each in listed) for name, listed in sources.items()},
         provider=provider.urn if provider is not None else "",
+        # The engine gives every resource a provider, except components and providers.
+        custom=provider is not None,
         protect=options.protect,
         ignore_changes=tuple(options.ignore_changes),
     )

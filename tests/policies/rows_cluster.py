@@ -10,6 +10,23 @@ OPEN = {"cidr": "0.0.0.0/0", "except": []}
 
 ROWS = (
     Row(
+        "object-restrict-settings",
+        "PodDisruptionBudget/chat",
+        "spec.maxUnavailable",
+        "100%",
+        "50%",
+        PASS,
+        more=((1, PASS), (100, PASS)),
+    ),
+    Row(
+        "object-restrict-settings",
+        "ResourceClaimTemplate/cards",
+        "spec.spec.devices.requests[0].exactly.adminAccess",
+        True,
+        False,
+        PASS,
+    ),
+    Row(
         "network-disallow-node-port",
         "Service/chat",
         "spec.type",

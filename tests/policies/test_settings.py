@@ -12,7 +12,7 @@ from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, check_stack
 from inferplan.policies.engine.settings import SettingsError, parse_settings, read_settings
-from tests.policies.cases import changed
+from tests.policies.cases import base, changed, recording_of
 
 DAY = "2026-11-21"
 LINKS = "pod-disallow-service-links"
@@ -130,3 +130,64 @@ def test_a_key_that_stands_twice_is_rejected(tmp_path):
 
 def test_the_key_that_let_unknowns_pass_is_gone():
     assert "'allowNotEvaluated' is not a key" in rejection(allowNotEvaluated=[LINKS])
+
+
+TYPE = {"type": "command:local:Command", "reason": "r", "owner": "platform", "expires": "2027-01-01"}
+UNSEEN = "stack-disallow-unseen-objects"
+
+
+def unseen(type_: str, **given: Any) -> list[str]:
+    added = {"type": type_, "name": "setup", "inputs": {"create": "true"}, "provider": "p"}
+    report = check_stack(stack_of(recording_of([*base(), added])), settings(**given))
+    return [each.message for each in report.violations if each.rule.id == UNSEEN]
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "command:local:Command",
+        "docker:index/container:Container",
+        "pulumi-python:dynamic:Resource",
+        "gcp:container/cluster:Cluster",
+        "kubernetes:yaml/v2:ConfigFile",
+        "kubernetes:kustomize/v2:Directory",
+        "kubernetes:acme.example/v1:Tunnel",
+        "aws:lightsail/instance:Instance",
+    ],
+)
+def test_a_type_that_no_rule_knows_is_a_violation_until_the_settings_accept_it(type_):
+    assert len(unseen(type_)) == 1
+    assert unseen(type_, acceptedTypes=[{**TYPE, "type": type_}]) == []
+    assert len(unseen(type_, acceptedTypes=[{**TYPE, "type": f"{type_}s"}])) == 1
+
+
+def test_an_accepted_type_that_expired_is_a_violation_again_and_says_so():
+    (message,) = unseen(TYPE["type"], acceptedTypes=[{**TYPE, "expires": "2026-11-20"}])
+    assert "its entry in acceptedTypes expired on 2026-11-20" in message
+
+
+def test_an_accepted_type_shows_in_the_verdict():
+    assert (
+        "lowered: acceptedTypes.command:local:Command: accepted until 2027-01-01 (owner: platform) because r, instead of a violation"
+        in table(verdict({}, acceptedTypes=[TYPE]))
+    )
+
+
+@pytest.mark.parametrize("missing", ["type", "reason", "owner", "expires"])
+def test_an_accepted_type_without_one_of_its_keys_is_rejected(missing):
+    said = rejection(acceptedTypes=[{key: each for key, each in TYPE.items() if key != missing}])
+    assert f"acceptedTypes[0] lacks {missing}. An accepted type needs type, reason, owner, expires" in said
+
+
+def test_a_pattern_of_types_or_a_key_of_another_name_is_rejected():
+    assert "acceptedTypes[0].type: 'command:*' is a pattern" in rejection(acceptedTypes=[{**TYPE, "type": "command:*"}])
+    assert "'acceptedtypes' is not a key. Did you mean acceptedTypes?" in rejection(acceptedtypes=[TYPE])
+    assert "acceptedTypes[0].expires: 9999-12-31 is more than 365 days ahead" in rejection(
+        acceptedTypes=[{**TYPE, "expires": "9999-12-31"}]
+    )
+
+
+def test_a_component_of_another_program_is_no_resource():
+    added = {"type": "acme:platform:Team", "name": "search", "inputs": {}, "component": True}
+    report = check_stack(stack_of(recording_of([*base(), added])), settings())
+    assert [each.message for each in report.violations] == []

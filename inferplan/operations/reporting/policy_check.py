@@ -63,7 +63,7 @@ def stack_of(recording: Recording) -> Stack:
         (
             Resource(
                 inputs=_plain(each.inputs),
-                **{name: getattr(each, name) for name in ("type", "urn", "name", "parent", "provider")},
+                **{name: getattr(each, name) for name in ("type", "urn", "name", "parent", "provider", "custom")},
                 **{name: getattr(each, name) for name in ("dependencies", "property_dependencies")},
                 **{name: getattr(each.options, name) for name in ("protect", "retain_on_delete", "ignore_changes")},
             )

@@ -17,7 +17,7 @@ _RUN = (Level.MANDATORY, Level.ADVISORY)
 
 
 class Change(NamedTuple):
-    """One setting that differs from the default: `key` is `level` or the name of a parameter.
+    """One setting that differs from the default: `key` is `level`, the name of a parameter, or an accepted type under the name acceptedTypes.
 
     `lowered` is False only if the level became stricter. A changed parameter counts as lowered, because its value does not say.
     """
@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
 
 def changes_of(settings: Settings, rules: Mapping[str, Rule]) -> tuple[Change, ...]:
-    """The levels and parameters of `settings` that differ from the defaults, in the order of `rules`."""
+    """The levels and parameters of `settings` that differ from the defaults, in the order of `rules`, and its accepted types."""
     changes: list[Change] = []
     for rule in rules.values():
         level = settings.level(rule)
@@ -47,6 +47,10 @@ def changes_of(settings: Settings, rules: Mapping[str, Rule]) -> tuple[Change, .
         for name, parameter in rule.parameters.items():
             if values[name] != parameter.default:
                 changes.append(Change(rule.id, name, _text(parameter.default), _text(values[name]), lowered=True))
+    for each in settings.accepted_types:
+        if each.expires >= settings.today:
+            value = f"accepted until {each.expires} (owner: {each.owner}) because {each.reason},"
+            changes.append(Change("acceptedTypes", each.type, "a violation", value, lowered=True))
     return tuple(changes)
 
 

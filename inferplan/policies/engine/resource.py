@@ -13,7 +13,10 @@ from inferplan.policies.engine.fields import Field, FieldError, matching
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """One resource. `inputs` is plain data with secrets in plain text and `UNKNOWN` for values that are known only after an update."""
+    """One resource. `inputs` is plain data with secrets in plain text and `UNKNOWN` for values that are known only after an update.
+
+    A component is not `custom`: it only groups other resources.
+    """
 
     type: str
     urn: str
@@ -23,6 +26,7 @@ class Resource:
     dependencies: tuple[str, ...] = ()
     property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     provider: str = ""
+    custom: bool = True
     protect: bool = False
     retain_on_delete: bool = False
     ignore_changes: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,10 +75,14 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The settings of one rule for one stack; `today` is the day of the check, as `YYYY-MM-DD`."""
+    """The settings of one rule for one stack; `today` is the day of the check, as `YYYY-MM-DD`.
+
+    `accepted` has the types of resources that the stack accepts, each with the last day.
+    """
 
     values: Mapping[str, Any]
     today: str
+    accepted: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

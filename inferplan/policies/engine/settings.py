@@ -33,7 +33,18 @@ class Exemption:
     expires: str
 
 
+@dataclass(frozen=True)
+class AcceptedType:
+    """A type of resources (`command:local:Command`) that no rule knows and that a stack may use until the day `expires`."""
+
+    type: str
+    reason: str
+    owner: str
+    expires: str
+
+
 EXEMPTION_KEYS = tuple(each.name for each in dataclasses.fields(Exemption))
+ACCEPTED_TYPE_KEYS = tuple(each.name for each in dataclasses.fields(AcceptedType))
 
 
 class SettingsError(Exception):
@@ -52,6 +63,7 @@ class Settings:
     levels: Mapping[str, Level] = field(default_factory=dict)
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     exemptions: tuple[Exemption, ...] = ()
+    accepted_types: tuple[AcceptedType, ...] = ()
     _parameters: dict[str, Parameters] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def level(self, rule: Rule) -> Level:
@@ -60,7 +72,8 @@ class Settings:
     def parameters_of(self, rule: Rule) -> Parameters:
         if rule.id not in self._parameters:
             defaults = {name: each.default for name, each in rule.parameters.items()}
-            self._parameters[rule.id] = Parameters({**defaults, **self.parameters.get(rule.id, {})}, self.today)
+            accepted = {each.type: each.expires for each in self.accepted_types}
+            self._parameters[rule.id] = Parameters({**defaults, **self.parameters.get(rule.id, {})}, self.today, accepted)
         return self._parameters[rule.id]
 
     def exemption(self, rule: str, resource: str, path: str, state: State) -> Exemption | None:

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, ValidationInfo
+from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from inferplan.policies.engine.rule import Level, Rule
-from inferplan.policies.engine.settings import EXEMPTION_KEYS, STATES, Exemption
+from inferplan.policies.engine.settings import ACCEPTED_TYPE_KEYS, EXEMPTION_KEYS, STATES, AcceptedType, Exemption
 
 MAX_DAYS = 365
 """Maximum days until an exemption expires. To keep it longer, review and renew it."""
@@ -60,18 +61,28 @@ class _Exemption(BaseModel):
     expires: Annotated[str, AfterValidator(_day)]
 
 
+class _AcceptedType(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    type: Annotated[_Text, AfterValidator(_exact)]
+    reason: _Text
+    owner: _Text
+    expires: Annotated[str, AfterValidator(_day)]
+
+
 class _File(BaseModel):
     """The shape of a settings file, except the parameters, whose types depend on the rule."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
 
     levels: dict[_RuleName, Level] = {}
     parameters: dict[_RuleName, dict[str, Any]] = {}
     exemptions: tuple[_Exemption, ...] = ()
+    accepted_types: tuple[_AcceptedType, ...] = ()
 
 
 def read_file(content: Any, rules: _Rules, day: str) -> tuple[dict[str, Any], list[str]]:
-    """The levels, parameters and exemptions in `content`, which is parsed JSON, and one sentence for each error."""
+    """The levels, parameters, exemptions and accepted types in `content`, which is parsed JSON, and one sentence for each error."""
     errors: list[str] = []
     file = _File()
     try:
@@ -80,11 +91,12 @@ def read_file(content: Any, rules: _Rules, day: str) -> tuple[dict[str, Any], li
         errors += _sentences(error.errors())
     errors += _parameter_errors(content, rules)
     exemptions = tuple(Exemption(**dict(each)) for each in file.exemptions)
-    return {"levels": file.levels, "parameters": file.parameters, "exemptions": exemptions}, errors
+    types = tuple(AcceptedType(**dict(each)) for each in file.accepted_types)
+    return {"levels": file.levels, "parameters": file.parameters, "exemptions": exemptions, "accepted_types": types}, errors
 
 
 def _sentences(errors: Iterable[ErrorDetails]) -> Iterator[str]:
-    """One sentence for each error of pydantic, and one for all missing keys of an exemption."""
+    """One sentence for each error of pydantic, and one for all missing keys of an exemption or an accepted type."""
     missing: dict[str, list[str]] = {}
     for error in errors:
         *above, name = error["loc"] or ("",)
@@ -95,7 +107,8 @@ def _sentences(errors: Iterable[ErrorDetails]) -> Iterator[str]:
             case "value_error":
                 yield f"{_path([*above, name])}: {error['ctx']['error']}"
             case "extra_forbidden" | "unexpected_keyword_argument":
-                yield f"{parent or 'the top level'}: {_unknown(str(name), EXEMPTION_KEYS if above else tuple(_File.model_fields), 'key')}"
+                known = _entry_of(parent)[1] if above else tuple(map(to_camel, _File.model_fields))
+                yield f"{parent or 'the top level'}: {_unknown(str(name), known, 'key')}"
             case "enum" | "literal_error" as kind:
                 what, allowed = ("level", Level) if kind == "enum" else ("state", STATES)
                 yield f"{_path([*above, name])}: {error['input']!r} is not a {what}. Use one of {', '.join(allowed)}"
@@ -104,7 +117,13 @@ def _sentences(errors: Iterable[ErrorDetails]) -> Iterator[str]:
             case kind:
                 yield f"{_path([*above, name]) or 'the top level'} is not {'a list' if kind == 'tuple_type' else 'a map'}"
     for parent, names in missing.items():
-        yield f"{parent} lacks {', '.join(names)}. An exemption needs {', '.join(EXEMPTION_KEYS)}"
+        what, keys = _entry_of(parent)
+        yield f"{parent} lacks {', '.join(names)}. {what} needs {', '.join(keys)}"
+
+
+def _entry_of(parent: str) -> tuple[str, tuple[str, ...]]:
+    """The name and the keys of an entry of the list `parent`."""
+    return ("An accepted type", ACCEPTED_TYPE_KEYS) if parent.startswith("acceptedTypes") else ("An exemption", EXEMPTION_KEYS)
 
 
 def _parameter_errors(content: Any, rules: _Rules) -> Iterator[str]:

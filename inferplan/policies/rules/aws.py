@@ -4,62 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 from inferplan.policies.engine.resource import Resource, objects
 from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation, violations
 from inferplan.policies.subjects.networks import block_of, is_internet
 from inferplan.policies.subjects.programs import at_least
+from inferplan.policies.subjects.tables import subject_of, violations_in
 
-Wrong = Callable[[Any], bool]
 _ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
 _READS_SECRETS = re.compile(r"/AmazonEKS(Cluster)?Admin(View)?Policy\Z")
 # With retain: false in the stack file, this component leaves its bucket without protection, which stack-require-protection reports.
 _OUR_BUCKET = "inferplan:storage:ModelBucket"
 # Every cluster needs administrators. This component gives access to those in the stack file (cluster.create.admins).
 _CLUSTER_ADMIN, _OUR_CLUSTER = "/AmazonEKSClusterAdminPolicy", "inferplan:cluster:CreatedCluster"
-_OLD_TLS = re.compile(r"ELBSecurityPolicy-(2015|2016|TLS-1-[01]-|TLS13-1-[01]-)")
 _BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
 
 
-def _is(*values: object) -> Wrong:
-    return lambda value: value in values
-
-
-def _is_not(*values: object) -> Wrong:
-    return lambda value: value not in values
-
-
-def _like(pattern: re.Pattern[str]) -> Wrong:
-    return lambda value: isinstance(value, str) and bool(pattern.search(value))
-
-
-def _holds(text: str) -> Wrong:
-    return lambda value: text in value if isinstance(value, list | str) else False
-
-
-_TRUE = _is(True, "true")
-# Kind, path (`*` is each item of a list), when a value is wrong, and the problem.
-_SETTINGS: tuple[tuple[str, str, Wrong, str], ...] = (
-    ("aws:ec2:Subnet", "mapPublicIpOnLaunch", _TRUE, "gives instances public IP addresses"),
-    ("aws:ec2:Instance", "associatePublicIpAddress", _TRUE, "gives the instance a public IP address"),
-    ("aws:ec2:LaunchTemplate", "networkInterfaces.*.associatePublicIpAddress", _TRUE, "gives instances public IP addresses"),
-    ("aws:eks:Cluster", "accessConfig.bootstrapClusterCreatorAdminPermissions", _TRUE, "makes the cluster's creator its administrator"),
-    ("aws:eks:Cluster", "accessConfig.authenticationMode", _is("CONFIG_MAP"), "keeps access rights in a ConfigMap, which pods may write"),
-    ("aws:eks:AccessEntry", "kubernetesGroups", _holds("system:masters"), "makes its principal an administrator, whatever its roles"),
-    ("aws:eks:PodIdentityAssociation", "serviceAccount", _is("default"), "gives the role to every pod without its own service account"),
-    ("aws:kms:Key", "enableKeyRotation", _is_not(True), "is not true, so the key is never rotated"),
-    ("aws:ecr:Repository", "imageTagMutability", _is_not("IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"), "lets a tag move to another image"),
-    ("aws:ecr:Repository", "imageScanningConfiguration.scanOnPush", _is(False), "leaves images unscanned"),
-    ("aws:s3:AccessPoint", "publicAccessBlockConfiguration.blockPublicPolicy", _is(False), "lets a policy make the access point public"),
-    ("aws:s3:BucketWebsiteConfiguration", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
-    ("aws:s3:BucketWebsiteConfigurationV2", "indexDocument", _is_not(None), "publishes the bucket as a web site"),
-    ("aws:lb:LoadBalancer", "internal", _is_not(True), "is not true, so it can be reached from the internet, past the gateway"),
-    ("aws:lb:LoadBalancer", "dropInvalidHeaderFields", _is(False), "forwards invalid headers, which allow request smuggling"),
-    ("aws:lb:Listener", "sslPolicy", _like(_OLD_TLS), "accepts TLS 1.0 or 1.1"),
-)
-KINDS = objects(*(kind for kind, *_rest in _SETTINGS), *_BUCKETS, "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint")
+_TABLE = "aws_settings"
+KINDS = subject_of(_TABLE, *_BUCKETS, "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint")
 
 
 @resource_rule(KINDS, Severity.HIGH, "Security Hub EC2.9; EC2.15; EC2.25; ECR.1; ECR.2; ELB.1; ELB.4; CIS AWS 3.6; EKS best practices: IAM")
@@ -69,9 +32,7 @@ def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
     Remedy: set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file, and let a bucket
     be emptied only with retain: false under storage.
     """
-    for kind, path, is_wrong, problem in _SETTINGS:
-        if kind == resource.kind:
-            yield from violations(resource.select(*path.split(".")), lambda field, is_wrong=is_wrong: is_wrong(field.value), problem)
+    yield from violations_in(_TABLE, resource)
     if resource.kind in _BUCKETS:
         yield from _bucket_violations(resource)
     if resource.kind == "aws:eks:AccessEntry":

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
+from posixpath import normpath
 
 from inferplan.policies.engine.fields import UnknownFieldError, maps_in
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
 from inferplan.policies.subjects.pods import PODS
 from inferplan.policies.subjects.structure import holds_settings_of_pods
+from inferplan.policies.subjects.tables import document, group_of
 
 # Components of the SDK that only group objects. Each object has its own provider.
 GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
@@ -18,6 +20,10 @@ _STARTS_NODES = {"inferplan:nodes:AutoNodePool", "inferplan:cluster:AutoModeSett
 KINDS_WITH_DATA = ("aws:s3:Bucket", "aws:s3:BucketV2", "aws:efs:FileSystem", "aws:eks:Cluster", "aws:kms:Key")
 # A node with the label of the control plane gets the pods of the control plane, with their keys.
 _NODE, _CONTROL_PLANE = "kubernetes:core:Node", ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+# Folders of the operating system and of the kubelet. Disks for volumes are mounted elsewhere, for example below /mnt or /data.
+_SYSTEM_PATHS = re.compile(
+    r"/+(\Z|(bin|boot|dev|etc|home|host|lib\w*|opt/cni|proc|root|run|sbin|sys|tmp|usr)(/|\Z)|var(/(lib(/(kubelet|docker|containerd|containers|etcd|rancher|cni|cloud)|\Z)|run|log)|\Z))"
+)
 _OWN_RULES = frozenset(["kubernetes:core:PersistentVolume", "kubernetes:apiextensions.k8s.io:CustomResourceDefinition"])
 
 
@@ -42,28 +48,20 @@ def stack_disallow_several_providers(stack: Stack, parameters: Parameters) -> Vi
         yield violation(last.root, "uses a different provider than the rest of the stack")
 
 
-@parameter("kinds", [], "Kinds that are reviewed elsewhere, for example `kubernetes:helm.sh:Release`")
 @stack_rule(Severity.HIGH)
 def stack_disallow_unseen_objects(stack: Stack, parameters: Parameters) -> Violations:
-    """Every powerful object is of a kind that the rules can check.
-    Why: Rules cannot block what they cannot read. A Release, a DeploymentPatch or an object of another controller could contain a
-    privileged pod.
-    Remedy: render charts with kubernetes.helm.v4.Chart, declare the whole object, use the aws provider; or list the kind under
-    parameters.stack-disallow-unseen-objects.kinds.
+    """Every resource is of a type that the rules know.
+    Why: Rules cannot block what they cannot read. A Release, a command or an object of another controller could contain a privileged pod.
+    Remedy: declare the objects one by one, with the kubernetes or aws provider; or review the type and add it to acceptedTypes in
+    policies/stacks/<stack>.json with a reason, an owner and an expiry date.
     """
     for each in stack:
-        if each.kind in parameters["kinds"]:
+        expiry = parameters.accepted.get(each.type, "")
+        if expiry >= parameters.today:
             continue
-        if each.kind == "kubernetes:helm.sh:Release":
-            yield violation(each.root, "is a chart whose objects no rule can read")
-        elif each.kind.startswith("kubernetes:") and each.kind.endswith("Patch"):
-            yield violation(each.root, "changes an object that no rule can read as a whole")
-        elif each.kind.startswith("aws-native:"):
-            yield violation(each.root, "belongs to a provider that no rule checks")
-        else:
-            with stack.unreadable:
-                if power := power_of(each):
-                    yield violation(each.root, f"{power}, and no rule checks it")
+        with stack.unreadable:
+            if problem := _problem_of(each):
+                yield violation(each.root, f"{problem}; its entry in acceptedTypes expired on {expiry}" if expiry else problem)
 
 
 @stack_rule(Severity.HIGH, "inference; Security Hub: deletion protection")
@@ -76,23 +74,48 @@ def stack_require_protection(stack: Stack, _: Parameters) -> Violations:
     yield from (violation(each.root, "is not protected") for each in unprotected)
 
 
-@cache
-def _unseen_kinds() -> Mapping[str, str]:
-    import tomllib
+def _problem_of(resource: Resource) -> str:
+    """Why no rule can judge a resource, "" if the rules can, or if it has no power. Raises FieldError."""
+    if resource.kind == "kubernetes:helm.sh:Release":
+        return "is a chart whose objects no rule can read"
+    if resource.kind.startswith("kubernetes:") and resource.kind.endswith("Patch"):
+        return "changes an object that no rule can read as a whole"
+    if power := power_of(resource):
+        return f"{power}, and no rule checks it"
+    return "" if _is_known(resource) else "is of a type that no rule knows"
 
-    return tomllib.loads(Path(__file__).with_name("unseen_kinds.toml").read_text(encoding="utf-8"))
+
+def _entry(table: Mapping[str, str], resource: Resource) -> str:
+    """The text in `table` for the type, the kind, the group or the package of a resource, "" without one."""
+    package = resource.type.partition(":")[0]
+    names = (resource.type, resource.kind, group_of(resource.kind), f"{package}:*")
+    return next((table[each] for each in names if each in table), "")
+
+
+def _is_known(resource: Resource) -> bool:
+    return (
+        not resource.custom
+        or resource.kind in _checked_kinds()
+        or bool(_entry(document("unseen_kinds")["known"], resource) or _is_checked(resource))
+    )
+
+
+@cache
+def _checked_kinds() -> frozenset[str]:
+    from inferplan.policies.engine.registry import all_rules
+
+    return frozenset(kind for rule in all_rules().values() if rule.subject for kind in rule.subject.kinds)
 
 
 def power_of(resource: Resource) -> str:
     """The power of an object that no rule checks, "" if rules check it or it has none. Raises FieldError."""
-    group = f"{resource.kind.rpartition(':')[0]}:*"
     if resource.kind == _NODE:
         labels = resource.at("metadata", "labels")
         return "has the label of the control plane" if any(not labels.at(name).absent for name in _CONTROL_PLANE) else ""
     if resource.kind == "kubernetes:core:PersistentVolume":
-        path = resource.at("spec", "local", "path")
-        return "mounts a path on the node" if path.text() and not path.text().startswith("/mnt/") else ""
-    if power := _unseen_kinds().get(resource.kind) or _unseen_kinds().get(group):
+        path = resource.at("spec", "local", "path").text()
+        return "mounts a path of the system on the node" if path and _SYSTEM_PATHS.match(normpath(path)) else ""
+    if power := _entry(document("unseen_kinds")["powerful"], resource):
         return power
     if resource.kind.startswith("kubernetes:") and not _is_checked(resource) and holds_settings_of_pods(resource.inputs):
         return "contains pod settings that no rule checks"

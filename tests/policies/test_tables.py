@@ -1,0 +1,118 @@
+"""Every row of the tables of settings: a wrong value is a violation, a right one and an absent one are not, an unknown one blocks."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from inferplan.policies.engine.fields import UNKNOWN
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.rule import Level
+from inferplan.policies.engine.settings import Settings
+from inferplan.policies.subjects.tables import document
+from tests.policies.cases import PASS, REFUSED, UNJUDGED, keys_of, put
+
+TABLES = {"aws_settings": "aws-restrict-settings", "object_settings": "object-restrict-settings"}
+ROWS = [(table, row) for table in TABLES for row in document(table)["row"]]
+# A wrong and a right value for each pattern, by the beginning of the pattern.
+SAMPLES = {
+    r"\*": ("*", "arn:aws:iam::210987654321:role/search"),
+    "^system:": ("system:nodes", "acme-search"),
+    r"(:root$|\*|^[0-9]{12}$)": ("arn:aws:iam::999988887777:root", "arn:aws:iam::210987654321:role/indexer"),
+    "^(public|authenticated|aws-exec)": ("public-read", "private"),
+    r"^(\*|https?://\*)|\*$": ("https://*.acme.example", "https://console.acme.example"),
+    "ELBSecurityPolicy-": ("ELBSecurityPolicy-TLS13-1-1-2021-06", "ELBSecurityPolicy-TLS13-1-2-Res-2021-06"),
+    "^(SSLv3|": ("TLSv1.1_2016", "TLSv1.2_2021"),
+    "[2367]$": ("0757", "0750"),
+    "^100%$": ("100%", "10%"),
+    r"^\^?\.[*+]": (".*", "^team-.*$"),
+    "(?i)host-?path": ("hostpath.csi.k8s.io", "efs.csi.aws.com"),
+}
+SELECTORS = ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["guest"]}]}, {"matchLabels": {"team": "search"}})
+
+
+def values_of(row: dict[str, Any]) -> tuple[Any, Any]:
+    """A wrong and a right value of a row."""
+    test = next(key for key in row if key not in ("kinds", "path", "problem", "when"))
+    if test.endswith("Match"):
+        return next(each for pattern, each in SAMPLES.items() if row[test].startswith(pattern))
+    given = row[test]
+    some: dict[str, tuple[Any, Any]] = {
+        "mustBeSet": ({}, {"name": "value"}),
+        "mustNotBeSet": ("value", None),
+        "mustNotCoverInternet": ("0.0.0.0/1,128.0.0.0/1", "198.51.100.0/24"),
+        "mustSelect": SELECTORS,
+    }
+    numbers = {"least": -1, "most": 1}
+    if test in numbers:
+        return given + numbers[test], given
+    return some.get(test) or ((given[0], "something else") if test == "mustNot" else ("none of these", given[0]))
+
+
+def told(table: str, row: dict[str, Any], value: Any, kind: str) -> str:
+    package, module, name = kind.split(":")
+    inputs: dict[str, Any] = {}
+    path = row["path"].replace(".*", "[0]")
+    for at, allowed in row.get("when", {}).items():
+        if allowed:
+            put(inputs, keys_of(at), allowed[0])
+    if path.startswith("**."):
+        path = f"spec.list[0].{path[3:]}"
+    value = [value] if path.endswith("kubernetesGroups") and value is not UNKNOWN else value
+    if value is not None:
+        made(inputs, keys_of(path), value)
+    resource = Resource(type=f"{package}:{module}/v1:{name.replace('*', 'Claim')}", urn="urn:pulumi:s::p::t::n", name="n", inputs=inputs)
+    rule = TABLES[table]
+    levels = {each: Level.MANDATORY if each == rule else Level.DISABLED for each in all_rules()}
+    outcomes = check_stack(Stack("s", [resource]), Settings(today="2026-11-23", levels=levels)).violations
+    last = str(keys_of(path)[-1])
+    states = {
+        each.state.value for each in outcomes if (last in each.path and each.problem == row["problem"]) or each.state.value == UNJUDGED
+    }
+    return states.pop() if states else PASS
+
+
+def made(inputs: Any, keys: list[str | int], value: Any) -> None:
+    """Sets what `keys` lead to, through lists of one map."""
+    for key, following in pairwise(keys):
+        if isinstance(inputs, list):
+            inputs.append({} if isinstance(following, str) else [])
+            inputs = inputs[0]
+        else:
+            inputs = inputs.setdefault(key, [] if isinstance(following, int) else {})
+    if isinstance(inputs, list):
+        inputs.append(value)
+    else:
+        inputs[keys[-1]] = value
+
+
+@pytest.mark.parametrize(("table", "row"), ROWS, ids=lambda each: each if isinstance(each, str) else f"{each['kinds'][0]}-{each['path']}")
+def test_a_row_tells_wrong_values_from_right_ones(table, row):
+    wrong, right = values_of(row)
+    for kind in row["kinds"]:
+        assert told(table, row, wrong, kind) == REFUSED
+        assert told(table, row, right, kind) == PASS
+        assert told(table, row, UNKNOWN, kind) == UNJUDGED
+        absent = REFUSED if {"must", "mustMatch", "mustBeSet"} & row.keys() and "*" not in row["path"] else PASS
+        assert told(table, row, None, kind) == absent
+
+
+def test_no_problem_contains_a_value_that_its_row_forbids():
+    """The message is printed, and the value may be a secret."""
+    for _table, row in ROWS:
+        assert not any(
+            re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", row["problem"]) for each in row.get("mustNot", ()) if len(each) > 5
+        )
+
+
+def test_a_condition_limits_a_row():
+    open_ = {"cidrIpv4": "0.0.0.0/0"}
+    for protocol, expected in (("-1", REFUSED), ("tcp", PASS)):
+        resource = Resource(type="aws:vpc/x:SecurityGroupEgressRule", urn="u::p::t::n", name="n", inputs={**open_, "ipProtocol": protocol})
+        outcomes = check_stack(Stack("s", [resource]), Settings(today="2026-11-23")).violations
+        assert (REFUSED if "aws-restrict-settings" in {each.rule.id for each in outcomes} else PASS) == expected
