@@ -14,7 +14,7 @@ from tests.stacks.test_committed_stacks import PASSPHRASE, ROOT
 
 _NAMED = ("models", "nodePools", "storage", "consumers", "queues")
 # Maps whose keys are names that a user chose.
-_KEYED = {*(f"inferplan:{section}" for section in _NAMED), "pools"}
+_KEYED = {*(f"inferplan:{section}" for section in _NAMED), "inferplan:keyHistory", "pools"}
 NAMESPACE = "elsewhere"
 
 
