@@ -74,8 +74,11 @@ def test_the_names_are_really_others():
 def test_exemptions_of_our_own_stacks_state_facts_about_an_environment(name):
     path = ROOT / "policies" / "stacks" / f"{name}.json"
     settings = json.loads(path.read_text()) if path.exists() else {}
-    assert not settings.keys() - {"exemptions"}
-    assert {each["rule"] for each in settings.get("exemptions", [])} <= {"network-require-tls", "stack-require-protection"}
+    # The registries of a company, and code that somebody read, are facts about an environment too.
+    assert not settings.keys() - {"exemptions", "parameters"}
+    assert settings.get("parameters", {}).keys() <= {"image-restrict-registries"}
+    facts = {"network-require-tls", "stack-require-protection", "model-disallow-trust-remote-code"}
+    assert {each["rule"] for each in settings.get("exemptions", [])} <= facts
 
 
 def pools(vendor: dict) -> dict:
