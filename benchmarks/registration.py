@@ -28,7 +28,7 @@ from inferplan.stackfile.settings import validate
 from inferplan.stackfile.stack import Stack, StackSecrets
 
 SMALL, LARGE, COMPARED = 100, 1000, 300
-LINEAR_LIMIT, LAYER_LIMIT = 12.0, 1.25
+LINEAR_LIMIT, LAYER_LIMIT = 12.0, 1.15
 Program = Callable[[], object]
 _SEED = "f2b1c0d9e8a7968574635241302f1e0dccbbaa99887766554433221100ffeedd"
 _NODE = "kubernetes:core/v1:Node"
