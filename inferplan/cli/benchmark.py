@@ -10,8 +10,7 @@ from rich.table import Table
 
 from inferplan.cli.arguments import Context, Stack, json_option
 from inferplan.cli.screen import results, say, show, show_json
-from inferplan.components.benchmark.payload.compare import COLUMNS
-from inferplan.operations.status.benchmark import Measurement, read_benchmark
+from inferplan.operations.status.benchmark import COLUMNS, Measurement, read_benchmark
 from inferplan.operations.workspace import open_workspace
 
 _BAR = 40

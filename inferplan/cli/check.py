@@ -18,13 +18,9 @@ from inferplan.cli.screen import into, note
 from inferplan.operations.errors import RequestError
 from inferplan.operations.files import write
 from inferplan.operations.planning.notes import egress_notes
-from inferplan.operations.reporting.policy_check import judge
+from inferplan.operations.reporting.policy_check import Outcome, Report, State, all_rules, expiry_message, judge, listing, page
 from inferplan.operations.reporting.violation_formats import as_junit, as_sarif
 from inferplan.operations.workspace import open_workspace
-from inferplan.policies.engine.evaluate import Outcome, State
-from inferplan.policies.engine.registry import all_rules
-from inferplan.policies.engine.report import Report, expiry_message
-from inferplan.policies.pages import listing, page
 
 
 class Format(enum.StrEnum):

@@ -9,9 +9,9 @@ import typer
 from inferplan.cli.arguments import EngineName, Refresh, Stack, Targets, Yes, json_option
 from inferplan.cli.progress import ProgressView
 from inferplan.cli.screen import say, show_json
+from inferplan.operations.simulated_cluster import delete, status
 from inferplan.operations.updating.down import destroy, empty_cluster, existing_stack
 from inferplan.operations.updating.update import Engine, UpdateOptions
-from inferplan.rehearsal.cluster import delete, status
 
 
 def command(

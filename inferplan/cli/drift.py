@@ -12,9 +12,9 @@ from inferplan.operations.drift.drift import drift
 from inferplan.operations.drift.finding import Words, document, lines
 from inferplan.operations.errors import OperationError, UnsettledError
 from inferplan.operations.kubectl import Kubectl
+from inferplan.operations.simulated_cluster import start, status
 from inferplan.operations.updating.update import created_cluster
 from inferplan.operations.workspace import Workspace, open_workspace
-from inferplan.rehearsal.cluster import start, status
 
 
 def command(stack: Stack, context: Context = None, as_json: Annotated[bool, json_option()] = False) -> None:

@@ -14,10 +14,9 @@ import typer
 from inferplan.cli.arguments import StackOption, json_option
 from inferplan.cli.screen import show_json
 from inferplan.operations import keys
-from inferplan.operations.errors import RequestError, UnsettledError
+from inferplan.operations.errors import RequestError, UnsettledError, unknown
 from inferplan.operations.keys import add_version, grace_seconds, retire_version
 from inferplan.operations.workspace import Workspace, open_workspace
-from inferplan.stackfile.errors import unknown
 
 
 class Action(StrEnum):

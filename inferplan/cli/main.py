@@ -140,9 +140,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 def _explain(error: Exception) -> int:
     """Print what happened, in a line or a list of lines, and return the exit code."""
     from inferplan.cli.screen import say
-    from inferplan.operations.errors import OperationError, RequestError, UnsettledError
-    from inferplan.rehearsal.errors import RehearsalError
-    from inferplan.stackfile.errors import InvalidStack
+    from inferplan.operations.errors import InvalidStack, OperationError, RehearsalError, RequestError, UnsettledError
 
     codes = {RequestError: BAD_INPUT, UnsettledError: UNSETTLED, OperationError: FAILED, RehearsalError: FAILED}
     match error:

@@ -14,11 +14,16 @@ import typer
 from inferplan.cli.arguments import json_option
 from inferplan.cli.screen import show_json
 from inferplan.operations.errors import RequestError
-from inferplan.operations.new_stack.new_stack import Draft, NewStack, draft_stack
+from inferplan.operations.new_stack.new_stack import (
+    EXAMPLE_PASSPHRASE,
+    ClusterError,
+    Draft,
+    NewStack,
+    cluster_directory,
+    draft_stack,
+    passphrase_of,
+)
 from inferplan.operations.project import stack_name
-from inferplan.rehearsal.cluster.record import cluster_directory
-from inferplan.rehearsal.errors import ClusterError
-from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, passphrase_of
 
 _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"
 

@@ -14,15 +14,12 @@ from rich.markup import escape
 
 from inferplan.cli.arguments import Stack, json_option
 from inferplan.cli.screen import note, results
-from inferplan.operations.errors import OperationError
+from inferplan.operations.errors import InvalidStack, OperationError, RehearsalError
 from inferplan.operations.files import write
 from inferplan.operations.planning.notes import program_notes
-from inferplan.operations.planning.plan import StackPlan, notes_before, plan_stack, read_baseline, refusal_events
+from inferplan.operations.planning.plan import Plan, StackPlan, Step, notes_before, plan_stack, read_baseline, refusal_events
 from inferplan.operations.planning.required_secrets import required_secrets
 from inferplan.operations.workspace import open_workspace
-from inferplan.rehearsal.engine.plan.steps import Plan, Step
-from inferplan.rehearsal.errors import RehearsalError
-from inferplan.stackfile.errors import InvalidStack
 
 _SIGNS = {"create": "[green]+[/]", "update": "[yellow]~[/]", "replace": "[magenta]+-[/]", "delete": "[red]-[/]", "same": " ", "read": "<"}
 _WORDS = {

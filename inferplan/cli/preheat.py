@@ -10,15 +10,20 @@ import typer
 
 from inferplan.cli.arguments import StackOption, json_option
 from inferplan.cli.screen import show, show_json
-from inferplan.components.preheat.payload.certificates import UntrustedError
-from inferplan.components.preheat.payload.errors import PreheatError
-from inferplan.components.preheat.payload.progress import size as size_text
-from inferplan.components.preheat.payload.request import Request
-from inferplan.components.preheat.payload.source import SourceFile
-from inferplan.components.preheat.preview import Listing, SharePreview, mounted, preview_share
-from inferplan.kube.quantity import bytes_of
 from inferplan.operations.errors import RequestError
 from inferplan.operations.planning.preheat_preview import PlannedPreheat, list_in_environment, planned, problems_of_files
+from inferplan.operations.planning.preheat_source import (
+    Listing,
+    PreheatError,
+    Request,
+    SharePreview,
+    SourceFile,
+    UntrustedError,
+    bytes_of,
+    mounted,
+    preview_share,
+)
+from inferplan.operations.planning.preheat_source import size as size_text
 from inferplan.operations.workspace import Workspace, open_workspace
 
 _SHOWN = 12

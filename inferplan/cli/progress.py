@@ -17,8 +17,8 @@ from rich.status import Status
 from rich.text import Text
 
 from inferplan.cli.screen import progress
-from inferplan.rehearsal import progress as steps
-from inferplan.rehearsal.engine.wait import object_events as engine
+from inferplan.operations.simulated_cluster import object_events as engine
+from inferplan.operations.simulated_cluster import progress as steps
 
 _SIGNS = {"created": "[green]+[/]", "changed": "[yellow]~[/]", "replaced": "[magenta]+-[/]"}
 

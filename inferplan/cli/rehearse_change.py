@@ -11,8 +11,7 @@ from rich.text import Text
 from inferplan.cli.arguments import json_option
 from inferplan.cli.screen import results, say, table
 from inferplan.operations.files import write
-from inferplan.operations.updating.rehearse_change import rehearse_change
-from inferplan.review import findings
+from inferplan.operations.updating.rehearse_change import findings, rehearse_change
 
 
 def command(

@@ -9,12 +9,8 @@ import typer
 
 from inferplan.operations.errors import RequestError
 from inferplan.operations.files import write
+from inferplan.operations.reporting.forms import BLOCKED, Provenance, Report, add_masks, as_html, as_json, as_markdown
 from inferplan.operations.reporting.report import read_events, read_or_explain, report_on
-from inferplan.review.rendering import html as page
-from inferplan.review.rendering import markdown as comment
-from inferplan.review.rendering.text import add_masks
-from inferplan.review.report import Provenance, Report, as_json
-from inferplan.review.verdict import BLOCKED
 
 
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line
@@ -64,13 +60,13 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
 
 def _write(report: Report, markdown: Path | None, html: Path | None, json: Path | None, budget: int) -> None:
     try:
-        text = comment.render(report, budget=budget)
+        text = as_markdown(report, budget=budget)
     except ValueError as error:
         raise RequestError(str(error)) from error
     if markdown is not None:
         write(markdown, text.encode())
     if html is not None:
-        write(html, page.render(report).encode())
+        write(html, as_html(report).encode())
     if json is not None:
         write(json, as_json(report).encode())
     if markdown is None and html is None and json is None:

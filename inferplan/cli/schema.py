@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from inferplan.operations.project import project_root, short_path
-from inferplan.stackfile.json_schema import stack_schema_text
+from inferplan.operations.validation import stack_schema_text
 
 
 def command(write: Annotated[bool, typer.Option("--write", help="Write schemas/stack.schema.json instead of printing.")] = False) -> None:

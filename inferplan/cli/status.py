@@ -12,11 +12,11 @@ from rich.text import Text
 from inferplan.cli.arguments import Context, Stack, json_option
 from inferplan.cli.screen import Row, note, results, table
 from inferplan.operations.errors import OperationError, UnsettledError
+from inferplan.operations.simulated_cluster import Cluster, start, status
 from inferplan.operations.status.document import status_json
 from inferplan.operations.status.models import ModelRow
 from inferplan.operations.status.status import PoolRow, StackState, StackStatus, kubectl_status, stack_status
 from inferplan.operations.workspace import Workspace, open_workspace
-from inferplan.rehearsal.cluster import Cluster, start, status
 
 _COLOURS = {"ready": "green", "complete": "green", "active": "green", "collected": "green", "failed": "red"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inferplan.cli.progress import ProgressView
 from inferplan.cli.screen import say
-from inferplan.rehearsal.toolchain import built, ensure
+from inferplan.operations.simulated_cluster import built, ensure
 
 
 def command() -> None:

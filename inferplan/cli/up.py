@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,6 +28,7 @@ from inferplan.operations.recovery.declared import declared_keys
 from inferplan.operations.recovery.pulumi_stack import Diagnosis, diagnose, repair_stack
 from inferplan.operations.recovery.volumes import settle_volumes
 from inferplan.operations.reporting.policy_check import exemption_drafts, judge
+from inferplan.operations.simulated_cluster import Cluster, purchases, start
 from inferplan.operations.status.status import stack_status
 from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.buying import purchase_lines
@@ -42,11 +43,10 @@ from inferplan.operations.updating.update import (
     update_target,
     violation_error,
 )
-from inferplan.operations.workspace import Workspace, open_workspace
-from inferplan.rehearsal.cluster import Cluster, start
-from inferplan.rehearsal.cluster.karpenter import purchases
-from inferplan.rehearsal.engine.apply.run import Outcome
-from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.operations.workspace import Recording, Workspace, open_workspace
+
+if TYPE_CHECKING:
+    from inferplan.operations.workspace import Outcome
 
 
 def command(

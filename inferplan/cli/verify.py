@@ -11,10 +11,8 @@ from rich.progress import DownloadColumn, Progress, TextColumn, TimeRemainingCol
 
 from inferplan.cli.arguments import json_option
 from inferplan.cli.screen import progress, show, show_json
-from inferplan.components.preheat.payload.manifest import walk
-from inferplan.components.preheat.payload.progress import size
-from inferplan.components.preheat.verify import Verdict, caches, verify
 from inferplan.operations.errors import RequestError
+from inferplan.operations.verification import Verdict, caches, size, verify, walk
 
 
 def command(

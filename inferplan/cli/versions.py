@@ -6,18 +6,14 @@ from typing import Annotated
 
 from inferplan.cli.arguments import Stack, json_option
 from inferplan.cli.screen import results, show, show_json, table
-from inferplan.components.platforms.aws.cluster_spec import EksCluster
-from inferplan.operations.doctor.aws import account
-from inferplan.operations.doctor.versions import versions
+from inferplan.operations.doctor.versions import credentials, versions
 from inferplan.operations.workspace import open_workspace
 
 
 def command(stack: Stack, as_json: Annotated[bool, json_option("Print field, pinned and newest version as JSON.")] = False) -> None:
     """Ask AWS for the newest versions of the add-ons and node images of STACK; changes nothing."""
     workspace = open_workspace(stack)
-    cluster = workspace.settings.cluster
-    ask = account.Credentials(cluster.region if isinstance(cluster, EksCluster) else "", workspace.typed)
-    newest = list(versions(workspace, ask))
+    newest = list(versions(workspace, credentials(workspace)))
     if as_json:
         show_json([{"field": each.field, "pinned": each.pinned, "newest": each.newest} for each in newest])
         return

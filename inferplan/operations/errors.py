@@ -6,6 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from inferplan.rehearsal.errors import RehearsalError
+from inferplan.stackfile.errors import InvalidStack, unknown
+
+__all__ = ["InvalidStack", "OperationError", "RehearsalError", "RequestError", "UnsettledError", "remedy_for", "table", "unknown"]
+
 
 class OperationError(Exception):
     """An operation failed, or the environment lacks what it needs."""

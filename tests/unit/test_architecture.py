@@ -93,7 +93,6 @@ CLOUD_EXCEPTIONS = {
     "components/nodes/table.py": "cites the source of a formula",
     "operations/recovery/pulumi_stack.py": "shows the command that makes a kubeconfig",
     "operations/doctor/versions.py": "asks EKS for the versions of its add-ons and images",
-    "cli/versions.py": "asks with the credentials of the cluster's cloud",
     "operations/kubectl.py": "shows the command that makes a kubeconfig",
     "operations/updating/buying.py": "offers the instance types of EC2 with the labels of EKS Auto Mode to Karpenter",
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.components.platforms.aws.pool_spec import EksPool
+from inferplan.operations.doctor.aws import account
 from inferplan.operations.doctor.aws.account import Ask
 from inferplan.operations.errors import RequestError
 from inferplan.operations.workspace import Workspace
@@ -39,6 +40,12 @@ class Version:
     @property
     def is_current(self) -> bool:
         return self.pinned == self.newest
+
+
+def credentials(workspace: Workspace) -> Ask:
+    """The user's credentials, in the region of the stack's cluster."""
+    cluster = workspace.settings.cluster
+    return account.Credentials(cluster.region if isinstance(cluster, EksCluster) else "", workspace.typed)
 
 
 def versions(workspace: Workspace, ask: Ask) -> Iterator[Version]:

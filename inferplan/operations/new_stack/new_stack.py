@@ -18,7 +18,17 @@ from inferplan.operations.errors import RequestError
 from inferplan.operations.files import create
 from inferplan.operations.new_stack.copied_names import Rename, cluster_rename, copied_exemptions, renamed_cluster
 from inferplan.operations.project import project_root, short_path, stack_file, stack_name
-from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretBox, SecretsError, belongs_to_passphrase, new_salt, unlock
+from inferplan.rehearsal.cluster.record import cluster_directory
+from inferplan.rehearsal.errors import ClusterError
+from inferplan.rehearsal.secrets import (
+    EXAMPLE_PASSPHRASE,
+    SecretBox,
+    SecretsError,
+    belongs_to_passphrase,
+    new_salt,
+    passphrase_of,
+    unlock,
+)
 from inferplan.stackfile.encrypted import ciphertext
 from inferplan.stackfile.errors import InvalidStack, dotted, shown
 from inferplan.stackfile.imported_keys import SECTION, mask_keys
@@ -28,6 +38,8 @@ from inferplan.stackfile.settings import validate
 from inferplan.stackfile.stack import StackSettings
 from inferplan.stackfile.yaml_edit import replace_scalar
 from inferplan.stackfile.yaml_tree import MapNode, read_tree, to_data, walk
+
+__all__ = ["EXAMPLE_PASSPHRASE", "ClusterError", "Draft", "NewStack", "cluster_directory", "draft_stack", "passphrase_of"]
 
 SEED = f"{PROJECT}:apiKeySeed"
 SEED_BYTES = 32

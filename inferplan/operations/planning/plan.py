@@ -19,10 +19,12 @@ from inferplan.operations.workspace import Workspace
 from inferplan.policies.subjects.pods import IMAGES
 from inferplan.rehearsal.engine.plan.events import events_of, to_ndjson
 from inferplan.rehearsal.engine.plan.states import States, load, save, states_of
-from inferplan.rehearsal.engine.plan.steps import Plan, make_plan
+from inferplan.rehearsal.engine.plan.steps import Plan, Step, make_plan
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.rehearsal.engine.wire.values import Masked
 from inferplan.stackfile.reader import PROJECT
+
+__all__ = ["Plan", "StackPlan", "Step", "notes_before", "plan_stack", "read_baseline", "refusal_events"]
 
 _SECONDS = 300
 # Annotations that are derived from secrets, in plain text.

@@ -8,15 +8,30 @@ from typing import Any
 
 from inferplan.operations.errors import RequestError, table
 from inferplan.operations.project import SETTINGS_FOLDERS
-from inferplan.policies.engine.evaluate import Outcome
+from inferplan.policies.engine.evaluate import Outcome, State
 from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
 from inferplan.policies.engine.registry import all_rules
-from inferplan.policies.engine.report import Report, check_stack
+from inferplan.policies.engine.report import Report, check_stack, expiry_message
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.settings import STATES, SettingsError, read_settings, today
+from inferplan.policies.pages import listing, page
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
 from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
 from inferplan.stackfile.reader import StackFile, read_stack, stack_path
+
+__all__ = [
+    "Outcome",
+    "Report",
+    "State",
+    "all_rules",
+    "exemption_drafts",
+    "expiry_message",
+    "judge",
+    "listing",
+    "page",
+    "settings_file",
+    "stack_of",
+]
 
 MOST_DRAFTS = 10
 # The section of the stack file that declares each folder of components.

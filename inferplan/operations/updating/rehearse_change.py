@@ -16,14 +16,14 @@ from typing import Any
 from inferplan.operations.files import read_records
 from inferplan.operations.project import child_environment, project_root, stack_file
 from inferplan.operations.revisions import check_out, commit_of, remove
-from inferplan.review.findings import Findings, findings_of
+from inferplan.review import findings
 
 # Revisions before 2026-11-22 have their runner in cli.
 _RUNNERS = ("inferplan.operations.updating.rehearsal_run", "operations.rehearsal_run")
 _DELETE_CLUSTERS = "from inferplan.rehearsal.cluster import clusters, delete\nfor name in clusters(): delete(name)"
 
 
-def rehearse_change(base: str, head: str, stack: str, *, timeout: int, say: Callable[[str], None]) -> Findings:
+def rehearse_change(base: str, head: str, stack: str, *, timeout: int, say: Callable[[str], None]) -> findings.Findings:
     """Bring up `base` and apply `head` over it, for at most `timeout` seconds each. Raises RequestError for an unknown revision or stack."""
     root = project_root()
     commits = [commit_of(root, each) for each in (base, head)]
@@ -36,10 +36,10 @@ def rehearse_change(base: str, head: str, stack: str, *, timeout: int, say: Call
         say(f"bringing up {short[0]}")
         code, records = _run(folder / "base", stack, timeout)
         if code != 0:
-            return findings_of(records, outcome="base failed", **change)
+            return findings.findings_of(records, outcome="base failed", **change)
         say(f"applying {short[1]} over it")
         code, records = _run(folder / "head", stack, timeout)
-        return findings_of(records, outcome={0: "ready", None: "stuck"}.get(code, "refused"), **change)
+        return findings.findings_of(records, outcome={0: "ready", None: "stuck"}.get(code, "refused"), **change)
 
 
 def _run(checkout: Path, stack: str, timeout: int) -> tuple[int | None, list[dict[str, Any]]]:
