@@ -14,7 +14,7 @@ from inferplan.components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
 from inferplan.components.gateway.spec import GatewaySpec, NginxGatewaySpec
 from inferplan.components.handles import GatewayRequirements
 from inferplan.components.kubernetes import CustomResource, core, meta, networking
-from inferplan.components.platforms.aws.load_balancers import LoadBalancing, NlbSpec
+from inferplan.components.platforms.balancers import LoadBalancing, ServiceBalancer
 
 SERVICE_PORT = 80
 
@@ -50,7 +50,7 @@ def expose(
             core.Service(f"{name}-nlb", metadata=annotated, spec=_balancer_service(balancer, pods, balancing), opts=opts)
 
 
-def _balancer_service(spec: NlbSpec, pods: Mapping[str, str], balancing: LoadBalancing) -> core.ServiceSpecArgsDict:
+def _balancer_service(spec: ServiceBalancer, pods: Mapping[str, str], balancing: LoadBalancing) -> core.ServiceSpecArgsDict:
     """Return the Service that the load balancer controller handles, in addition to the one inside the cluster."""
     return present(
         core.ServiceSpecArgsDict(

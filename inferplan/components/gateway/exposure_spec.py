@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from inferplan.components.platforms.aws.load_balancers import KEEPALIVE_SECONDS, LONGEST_READ_SECONDS, AlbSpec, BalancerSpec, NlbSpec
+from inferplan.components.platforms.balancers import BalancerSpec, IngressBalancer, ServiceBalancer
 from inferplan.components.spec import DnsLabel, DnsName, Spec
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ GATEWAY = "gateway"
 """The name of the gateway, and of its Service."""
 GRPC_PORT = 8082
 """The port of the gateway's Service for gRPC."""
-_AWS_CONTROLLER = "AWS Load Balancer Controller"
 
 
 class TlsSpec(Spec):
@@ -67,7 +66,7 @@ class Access:
 
     @property
     def carries_grpc(self) -> bool:
-        """True if gRPC calls pass; the load balancers of AWS forward the HTTP port only."""
+        """True if gRPC calls pass; the load balancers of clouds forward the HTTP port only."""
         return self.balancer is None
 
     @property
@@ -88,11 +87,11 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True)
 class IngressAccess(Access):
-    """An Ingress, with a certificate in a Secret or, with `alb`, at AWS."""
+    """An Ingress, with a certificate in a Secret or, with `alb`, at the load balancer."""
 
     host: str
     tls: TlsSpec | None
-    alb: AlbSpec | None
+    alb: IngressBalancer | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +105,7 @@ class GatewayApiAccess(Access):
 class LoadBalancerAccess(Access):
     """A network load balancer that terminates TLS and forwards connections."""
 
-    nlb: NlbSpec
+    nlb: ServiceBalancer
 
 
 def gateway_api_access(host: str, parent: GatewayParent) -> GatewayApiAccess:
@@ -121,7 +120,7 @@ def access_of(spec: NginxGatewaySpec) -> Access:
             host=host,
             scheme="http" if spec.insecure else "https",
             balancer=spec.alb,
-            controller=f"ingress controller for {ingress_class}" if spec.alb is None else _AWS_CONTROLLER,
+            controller=f"ingress controller for {ingress_class}" if spec.alb is None else spec.alb.controller,
             ingress_class=spec.ingress_class_name,
             has_proxy=True,
             tls=spec.tls,
@@ -131,7 +130,7 @@ def access_of(spec: NginxGatewaySpec) -> Access:
         return gateway_api_access(host, spec.parent)
     if spec.nlb is not None:
         return LoadBalancerAccess(
-            host=host, nlb=spec.nlb, balancer=spec.nlb, controller=_AWS_CONTROLLER, keepalive_seconds=KEEPALIVE_SECONDS
+            host=host, nlb=spec.nlb, balancer=spec.nlb, controller=spec.nlb.controller, keepalive_seconds=spec.nlb.keepalive_seconds
         )
     return Access()
 
@@ -164,10 +163,10 @@ def _alb_errors(spec: NginxGatewaySpec) -> Iterator[str]:
         if value:
             yield f"{key} contradicts alb, which uses alb.certificateArn. Remove one of them."
     if spec.ingress_class_name is None:
-        yield "alb requires ingressClassName, the class of the AWS Load Balancer Controller. It is often alb."
-    if spec.read_timeout_seconds > LONGEST_READ_SECONDS:
+        yield f"alb requires ingressClassName, the class of the {spec.alb.controller}. It is often alb."
+    if spec.read_timeout_seconds > spec.alb.longest_read_seconds:
         yield (
-            f"readTimeoutSeconds is {spec.read_timeout_seconds}. The maximum with alb is {LONGEST_READ_SECONDS}, "
+            f"readTimeoutSeconds is {spec.read_timeout_seconds}. The maximum with alb is {spec.alb.longest_read_seconds}, "
             "because the load balancer closes idle connections. Lower it."
         )
 

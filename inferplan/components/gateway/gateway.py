@@ -21,7 +21,7 @@ from inferplan.components.kubernetes import apps, autoscaling, core, meta, netwo
 from inferplan.components.naming import bounded, content_key, labels, selector
 from inferplan.components.network import pods, tcp
 from inferplan.components.network import policy as network_policy
-from inferplan.components.platforms.aws.load_balancers import CONTROLLER, LoadBalancing
+from inferplan.components.platforms.balancers import CONTROLLER, LoadBalancing
 from inferplan.kube.field_owners import SCALED
 from inferplan.kube.names import COMPONENT_LABEL
 

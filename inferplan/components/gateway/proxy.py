@@ -19,7 +19,7 @@ from inferplan.components.gateway.imported_keys import imported_key_pattern
 from inferplan.components.gateway.routes import SOCKET_KIND, serve_site
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint, EndpointProtocol
-from inferplan.components.platforms.aws.load_balancers import LONGEST_IDLE_SECONDS
+from inferplan.components.platforms.balancers import LONGEST_IDLE_SECONDS
 from inferplan.kube.quantity import bytes_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 
 from inferplan.components.gateway.exposure_spec import Access, GatewayApiAccess, GatewayParent, TlsSpec, access_of, gateway_api_access
 from inferplan.components.gateway.exposure_spec import errors as exposure_errors
-from inferplan.components.platforms.aws.load_balancers import AlbSpec, NlbSpec
+from inferplan.components.platforms.balancers import IngressBalancer, ServiceBalancer
 from inferplan.components.spec import Bytes, DnsName, PinnedImage, Spec
 from inferplan.images.catalogue import default_image
 from inferplan.kube.names import EPHEMERAL_STORAGE
@@ -102,10 +102,10 @@ class NginxGatewaySpec(GatewayFields):
     exposure: Literal["ingress", "gatewayApi", "loadBalancer", "internal"] = "ingress"
     """The exposure: an Ingress, an HTTPRoute on an existing Gateway, a network load balancer, or only inside the cluster."""
     tls: TlsSpec | None = None
-    alb: AlbSpec | None = None
-    """An AWS Application Load Balancer for exposure ingress. Its certificate replaces tls."""
-    nlb: NlbSpec | None = None
-    """An AWS Network Load Balancer for exposure loadBalancer."""
+    alb: IngressBalancer | None = None
+    """An Application Load Balancer for exposure ingress. Its certificate replaces tls."""
+    nlb: ServiceBalancer | None = None
+    """A Network Load Balancer for exposure loadBalancer."""
     insecure: bool = False
     """Serves plain HTTP at the Ingress, so keys cross the network in plain text. For trials only."""
     ingress_class_name: DnsName | None = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from inferplan.components.handles import ClusterFacts, NodeTarget
 from inferplan.components.nodes.pool import NodeLocation, Pool
-from inferplan.components.platforms.aws.load_balancers import CONTROLLER, LoadBalancing
+from inferplan.components.platforms.balancers import CONTROLLER, LoadBalancing
 from inferplan.components.spec import Spec, SpecError
 from inferplan.components.storage.fields import Store
 

@@ -89,6 +89,10 @@ class BalancerSpec(Spec):
     inbound_cidrs: Annotated[list[Network], Field(min_length=1, max_length=50)] | None = None
     """The networks that may connect. Required for scheme internet-facing; use 0.0.0.0/0 to allow all."""
 
+    controller: ClassVar[str] = "AWS Load Balancer Controller"
+    """The controller that must run in the cluster, or be part of it."""
+    keepalive_seconds: ClassVar[int] = 0
+    """Interval of TCP keepalive probes that connections of clients need, 0 for none."""
     field: ClassVar[str]
     """The field of the gateway that contains these settings."""
     deregistration_seconds: ClassVar[int]
@@ -113,6 +117,7 @@ class AlbSpec(BalancerSpec):
     """An AWS Application Load Balancer that the AWS Load Balancer Controller creates for the Ingress."""
 
     field: ClassVar[str] = "alb"
+    longest_read_seconds: ClassVar[int] = LONGEST_READ_SECONDS
     # Until the controller and the service have noticed that the pod terminates.
     deregistration_seconds: ClassVar[int] = 40
     load_balancer_services: ClassVar[int] = 0
@@ -141,6 +146,7 @@ class NlbSpec(BalancerSpec):
     """An AWS Network Load Balancer that the AWS Load Balancer Controller creates for a Service of type LoadBalancer."""
 
     field: ClassVar[str] = "nlb"
+    keepalive_seconds: ClassVar[int] = KEEPALIVE_SECONDS
     # New connections arrived for up to two minutes, regardless of the configured delay (kubernetes-sigs/aws-load-balancer-controller#2366, 2022;
     # aws/containers-roadmap#470, 2023).
     deregistration_seconds: ClassVar[int] = 150
