@@ -27,6 +27,7 @@ class ImageFacts(NamedTuple):
     `entrypoint`, `workdir` and `user` are the image's own defaults. `programs` are the programs that containers may call by name.
     `backends` are the backends of a Triton image, empty where they are not known.
     `architectures` are those that the publisher's own build files name.
+    `driver` is the least version of the accelerator's driver, "" for images without one, and `driver_source` who states it.
     `keeps_entrypoint` is true where the publisher names no program to call, so that a container has to rely on the entrypoint.
     """
 
@@ -45,6 +46,8 @@ class ImageFacts(NamedTuple):
     keeps_entrypoint: bool = False
     backends: tuple[str, ...] = ()
     architectures: tuple[str, ...] = ("x86_64",)
+    driver: str = ""
+    driver_source: str = ""
 
     @property
     def reference(self) -> str:
@@ -86,7 +89,8 @@ def catalogue() -> Mapping[str, ImageFacts]:
 def _row(name: str, data: dict[str, Any]) -> ImageFacts:
     lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     facts: dict[str, Any] = {"entrypoint": (), **data, **lists, "writes": tuple(WrittenPath(**path) for path in data["writes"])}
-    return ImageFacts(name=name, keeps_entrypoint=facts.pop("keepsEntrypoint", False), **facts)
+    renamed = {"keeps_entrypoint": facts.pop("keepsEntrypoint", False), "driver_source": facts.pop("driverSource", "")}
+    return ImageFacts(name=name, **renamed, **facts)
 
 
 def _without_digest(image: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from inferplan.operations.doctor.addons import check_network_policies, check_scaling
 from inferplan.operations.doctor.cluster import ExaminedCluster, permission_aware
 from inferplan.operations.doctor.findings import Check, Finding, error, ok, run_checks, unknown
-from inferplan.operations.doctor.nodes import check_devices, check_labels, check_sizes, check_taints
+from inferplan.operations.doctor.nodes import check_devices, check_drivers, check_labels, check_sizes, check_taints
 from inferplan.operations.doctor.objects import (
     check_ingress,
     check_operators,
@@ -31,6 +31,7 @@ CLUSTER_CHECKS: Final[dict[str, Check[ExaminedCluster]]] = {
     "node labels": check_labels,
     "node taints": check_taints,
     "devices": check_devices,
+    "drivers": check_drivers,
     "node sizes": check_sizes,
     "runtime classes": check_runtime_classes,
     "ingress": check_ingress,

@@ -1,19 +1,30 @@
-"""Checks of existing nodes: labels, readiness, taints, sizes, devices of accelerators, and huge pages."""
+"""Checks of existing nodes: labels, readiness, taints, sizes, devices and drivers of accelerators, and huge pages."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from inferplan.components.handles import NodeTarget
 from inferplan.components.nodes.pool import Pool
+from inferplan.images.catalogue import facts_of
 from inferplan.kube.names import HUGEPAGES
 from inferplan.kube.quantity import amount, bytes_of, cpu_quantity, millicores_of, size_quantity
-from inferplan.operations.doctor.cluster import ExaminedCluster
+from inferplan.operations.doctor.cluster import ExaminedCluster, PodsOf
 from inferplan.operations.doctor.findings import Finding, error, ok, unknown, warning
 from inferplan.operations.live import is_true
 
 # A smaller difference is what the kubelet of another distribution reserves.
 _TOLERANCE = 0.95
 _PAGE = 2 * 2**20
+# Labels with the driver's version, newest first, and who sets them: NVIDIA/k8s-device-plugin gpu-feature-discovery, and the feature
+# discovery of Habana's operator (2026-11).
+_DRIVER_LABELS = {
+    "nvidia": (
+        ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major"),
+        "GPU feature discovery",
+    ),
+    "habana": (("habana.ai/driver.version",), "the Gaudi operator's feature discovery"),
+}
 
 Node = Mapping[str, Any]
 
@@ -84,6 +95,28 @@ def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
             yield unknown(f"pool {name}: no node to ask for {accelerator.resource}; label its nodes first")
 
 
+def check_drivers(cluster: ExaminedCluster) -> Iterator[Finding]:
+    """Compare the driver's version on each node, as its vendor's feature discovery labels it, with what the images of the pool need."""
+    for name, _, target, nodes in pools_of(cluster):
+        images = {each["image"] for pods in _pods_on(cluster, target) for each in pods.containers}
+        needed = {facts.image: facts.driver for image in images if (facts := facts_of(image)) is not None and facts.driver}
+        if target.accelerator is None or not needed:
+            continue
+        image = max(sorted(needed), key=lambda each: _version(needed[each]))
+        labels, operator = _DRIVER_LABELS[target.accelerator.vendor]
+        drivers = {_name(node): next((text for label in labels if (text := _labels(node).get(label))), "") for node in nodes}
+        old = {node: text for node, text in drivers.items() if text and _version(text) < _version(needed[image])}
+        if old:
+            listed = ", ".join(f"{node} {text}" for node, text in sorted(old.items()))
+            remedy = f"update the driver of these nodes to {needed[image]} or later, or name an image for their driver in the models"
+            yield error(f"pool {name}: {image} needs driver {needed[image]}, and these nodes have an older one: {listed}", remedy)
+        if unlabelled := [node for node, text in drivers.items() if not text]:
+            told = f"{', '.join(unlabelled)} has no label with the driver's version ({labels[0]}), and {image} needs {needed[image]}"
+            yield unknown(f"pool {name}: {told}; {operator} adds the label")
+        elif nodes and not old:
+            yield ok(f"pool {name}: every node has the driver that {image} needs ({needed[image]})")
+
+
 def check_sizes(cluster: ExaminedCluster) -> Iterator[Finding]:
     for name, _, target, nodes in pools_of(cluster):
         pages = _largest(cluster, target, HUGEPAGES)
@@ -131,13 +164,18 @@ def _candidates(cluster: ExaminedCluster, target: NodeTarget, nodes: Sequence[No
 def _largest(cluster: ExaminedCluster, target: NodeTarget, resource: str) -> int:
     """The most of `resource` that one pod on the nodes of `target` requests, in bytes."""
     return max(
-        (
-            sum(int(amount(each) or 0) for each in pods.requested(resource))
-            for pods in cluster.pods
-            if target.node_selector.items() <= (pods.spec.get("nodeSelector") or {}).items()
-        ),
+        (sum(int(amount(each) or 0) for each in pods.requested(resource)) for pods in _pods_on(cluster, target)),
         default=0,
     )
+
+
+def _pods_on(cluster: ExaminedCluster, target: NodeTarget) -> Iterator[PodsOf]:
+    return (each for each in cluster.pods if target.node_selector.items() <= (each.spec.get("nodeSelector") or {}).items())
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """The numbers that `text` starts with: 1.24.1-17 is (1, 24, 1)."""
+    return tuple(int(each) for each in re.split(r"[^0-9.]", text)[0].split(".") if each)
 
 
 def _allocatable(node: Node, resource: str) -> str:

@@ -40,7 +40,11 @@ def thing(api: str, kind: str, name: str, namespace: str = "", **body: Any) -> d
 def node(name: str) -> dict[str, Any]:
     allocatable = {"cpu": "159530m", "memory": "873367Mi", "hugepages-2Mi": "95000Mi", "habana.ai/gaudi": "8"}
     each = thing("v1", "Node", name, spec={"taints": [{"key": "habana.ai/gaudi", "value": "present", "effect": "NoSchedule"}]})
-    each["metadata"]["labels"] = {"inferplan.dev/pool": "gaudi2", "intel.feature.node.kubernetes.io/gaudi": "true"}
+    each["metadata"]["labels"] = {
+        "inferplan.dev/pool": "gaudi2",
+        "intel.feature.node.kubernetes.io/gaudi": "true",
+        "habana.ai/driver.version": "1.24.1-6",
+    }
     return each | {"status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}}
 
 

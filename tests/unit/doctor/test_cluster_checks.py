@@ -80,6 +80,10 @@ def taint(effect: str) -> Callable[[World], None]:
     return lambda world: world.one("Node")["spec"]["taints"].append({"key": "team", "value": "vision", "effect": effect})
 
 
+def label(name: str, value: str) -> Callable[[World], None]:
+    return lambda world: world.one("Node")["metadata"]["labels"].update({name: value})
+
+
 BROKEN = [
     ("operators", lambda w: w.unserved.add("Ingress"), "error", "does not serve Ingress of networking.k8s.io/v1", "install the operator"),
     ("node labels", lambda w: w.one("Node", "b")["metadata"]["labels"].pop("inferplan.dev/pool"), "error", "1 of 2 nodes have the label", "kubectl --context onprem label node b inferplan.dev/pool=gaudi2"),
@@ -88,6 +92,8 @@ BROKEN = [
     ("node taints", taint("NoSchedule"), "error", "do not tolerate the taint team=vision:NoSchedule of a", "taints: ["),
     ("devices", allocatable("habana.ai/gaudi", "0"), "error", "node a offers 0 of 8 habana.ai/gaudi; its device plugin does not run", "habana-k8s-device-plugin.yaml"),
     ("devices", allocatable("habana.ai/gaudi", "7"), "error", "node a offers 7 of 8 habana.ai/gaudi; look for a failed device", "describe node a"),
+    ("drivers", label("habana.ai/driver.version", "1.23.0-695"), "error", "needs driver 1.24, and these nodes have an older one: a 1.23.0-695", "update the driver of these nodes to 1.24 or later"),
+    ("drivers", label("habana.ai/driver.version", ""), "unknown", "a has no label with the driver's version (habana.ai/driver.version)", ""),
     ("node sizes", allocatable("hugepages-2Mi", "0"), "error", "requests 47200Mi of hugepages-2Mi, and a offers 0", "vm.nr_hugepages=47500"),
     ("node sizes", allocatable("memory", "500Gi"), "warning", "a offers 159530m CPU and 500Gi of memory", "machine: {cpu: '159530m', memory: 500Gi, accelerators: 8, hugepages2Mi: 95000Mi}"),
     ("runtime classes", lambda w: w.remove("RuntimeClass"), "error", "RuntimeClass habana, which does not exist", '"handler":"habana"'),
