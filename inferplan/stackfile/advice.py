@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from inferplan.stackfile.stack import StackSettings
 
 _TOKEN = re.compile(r"(_KEY|_TOKEN|_PASSWORD)$")
+# Public repositories whose own code fails with the libraries of current images: the code of ChatGLM's tokenizers has no padding_side,
+# which transformers passes since 4.49 (zai-org/ChatGLM2-6B issue 685, zai-org/GLM-4 issue 732; read 2026-11).
+_OLD_CODE = {re.compile(r"(THUDM|zai-org)/(chatglm|glm-4v?-9b)", re.IGNORECASE): "transformers 4.48 or older"}
 _SHORTENED_COMMIT = re.compile(r"[0-9a-f]{7,39}")
 
 
@@ -26,6 +29,13 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
             text = f"{option!r} is not an option of {engine}.{suggestion(option, known)} An unknown option ends the server at its start."
             yield SpecError((*here, "extraArgs"), text)
         yield from _weights((*here, "weights"), model, settings)
+        needed = next((needed for code, needed in _OLD_CODE.items() if model.weights and code.match(model.weights.path)), None)
+        if needed is not None and model.image is None:
+            copy = "Serve a reviewed copy with adapted code (docs/stories.md), or name an image that has it in image"
+            yield SpecError(
+                (*here, "weights", "path"),
+                f"The code of {model.weights.path} needs {needed}, and the default image has a newer one. {copy}.",
+            )
         if not any(model.egress.edges()):
             yield from _tokens((*here, "env"), model)
 

@@ -177,6 +177,7 @@ SUSPICIONS: list[tuple[str, str, tuple[str, ...]]] = [
     (f"{VLLM}.weights.size", "", ("size: 16Gi",)),
     (f"{VLLM}.weights.revision", "8afb486", ("'8afb486'", "40")),
     (f"{VLLM}.extraArgs", "[--enforce-eagr]", ("'--enforce-eagr'", "'--enforce-eager'", "vLLM 0.32.0")),
+    (f"{VLLM}.weights.path", "THUDM/chatglm3-6b", ("transformers 4.48 or older", "docs/stories.md")),
     (f"{VLLM}.extraArgs", "['--max_cpu_lorras=2']", ("'--max-cpu-lorras'",)),
 ]
 
