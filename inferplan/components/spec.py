@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
@@ -95,7 +96,22 @@ _TAGGED = re.compile(
 _MOVING_TAGS = ("latest", "stable", "nightly", "main", "master", "edge", "dev")
 
 
+def cidr(text: str, example: str) -> IPv4Network | IPv6Network:
+    """Return the network that `text` is. Raises ValueError, also for an address without a prefix length, which would be a network of one."""
+    try:
+        block = ip_network(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a network ({error}). Use CIDR notation, for example {example}") from None
+    if "/" not in text:
+        single = f"{text}/{block.max_prefixlen}"
+        wider = f"{text}/24 for its 256 addresses, or {single} for this one" if text.endswith(".0") else f"{single} for this address"
+        raise ValueError(f"{text!r} has no prefix length. Write {wider}")
+    return block
+
+
 def _pinned_image(image: str) -> str:
+    if "://" in image:
+        raise ValueError(f"{image!r} has a scheme. Use registry/name:tag.")
     reference = image.partition("@")[0]
     tag = reference.rpartition("/")[2].partition(":")[2]
     if _TAGGED.match(image) is None:

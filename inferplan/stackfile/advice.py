@@ -29,13 +29,6 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
             text = f"{option!r} is not an option of {engine}.{suggestion(option, known)} An unknown option ends the server at its start."
             yield SpecError((*here, "extraArgs"), text)
         yield from _weights((*here, "weights"), model, settings)
-        needed = next((needed for code, needed in _OLD_CODE.items() if model.weights and code.match(model.weights.path)), None)
-        if needed is not None and model.image is None:
-            copy = "Serve a reviewed copy with adapted code (docs/stories.md), or name an image that has it in image"
-            yield SpecError(
-                (*here, "weights", "path"),
-                f"The code of {model.weights.path} needs {needed}, and the default image has a newer one. {copy}.",
-            )
         if not any(model.egress.edges()):
             yield from _tokens((*here, "env"), model)
 
@@ -51,6 +44,10 @@ def _weights(path: tuple[str | int, ...], model: ServedModel, settings: StackSet
     weights, pool = model.weights, settings.node_pools[model.pool]
     if weights is None:
         return
+    needed = next((libraries for code, libraries in _OLD_CODE.items() if code.match(weights.path)), None)
+    if needed is not None and model.image is None:
+        copy = "Serve a reviewed copy with adapted code (docs/stories.md), or name an image that has it in image"
+        yield SpecError((*path, "path"), f"The code of {weights.path} needs {needed}, and the default image has a newer one. {copy}.")
     if weights.size is None and pool.accelerator is not None:
         text = "Without a size, nothing checks that the weights fit into the accelerators' memory. Add size, for example size: 16Gi."
         yield SpecError((*path, "size"), text)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from inferplan.components.spec import KeyPath, SpecError
@@ -23,56 +25,14 @@ _FLAGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 _RANGE = re.compile(r"([0-9]+) *(?:-|\.\.+|to|:|,) *([0-9]+)")
 _SHORT_FORMS = {"k": 1000, "m": 1_000_000}
 
-# The end of the path, what people write, what belongs there. The first match counts.
-_FORMS: tuple[tuple[str, str, str], ...] = (
-    (".server", r"(?:nfs://)?([^:/]+):?(/[^:/][^:]*)", "server: {0} and path: {1}"),
-    (".server", r"[a-z]+://([^:/]+)/?", "server: {0}, without the scheme"),
-    (".host", r"[a-z]+://([^:/]+).*", "host: {0}, without the scheme"),
-    (".host", r"([^:/]+):[0-9]+/?", "host: {0}, without the port"),
-    (".host", r"([^:/]+)/.*", "host: {0}, without the path"),
-    (".bucket", r"(?:s3://)?([^:/]+)/([^/].*?)/?", "bucket: {0} and prefix: {1}"),
-    (".bucket", r"s3://([^/]+)/?", "bucket: {0}"),
-    (".endpoint", r"([a-zA-Z0-9.-]+(?::[0-9]+)?)/?", "endpoint: http://{0}"),
-    (".weights.path", r"/([A-Za-z0-9._/-]+)", "path: {0}, relative to the store"),
-    ("storage.*.path", r"([A-Za-z0-9_][A-Za-z0-9._/-]*)", "path: /{0}"),
-    (".kubernetesVersion", r"v?([0-9]+\.[0-9]+)(?:\.[0-9]+)?", "kubernetesVersion: '{0}'"),
-    (".issued.*", r"([0-9]{4})[/.]([0-9]{2})[/.]([0-9]{2})", "{0}-{1}-{2}"),
-    (".expires.*", r"([0-9]{4})[/.]([0-9]{2})[/.]([0-9]{2})", "{0}-{1}-{2}"),
-)
-# Fields of the engines' own options, of Helm charts and of manifests, and ours.
-_FIELDS_ELSEWHERE = {
-    "gpu": "accelerators",
-    "gpus": "accelerators",
-    "gpuCount": "accelerators",
-    "nodeSelector": "affinity",
-    "nodePool": "pool",
-    "tp": "tensorParallelSize",
-    "pp": "pipelineParallelSize",
-    "model": "weights",
-    "args": "extraArgs",
-    "clients": "consumers",
-    "instanceType": "instanceTypes",
-    "shmSize": "sharedMemory",
-    "storageUri": "weights",
-}
-# Fields whose value has another form here: the field, and how it is written.
-_FIELD_FORMS = {
-    "minReplicas": ("replicas", "replicas: {{min: {minReplicas}, max: {maxReplicas}}}"),
-    "maxReplicas": ("replicas", "replicas: {{min: {minReplicas}, max: {maxReplicas}}}"),
-    "size": ("nodes", "nodes: {size}"),
-}
-
 
 def correction(path: KeyPath, value: Any, expected: str) -> str:
     """Return the sentence that shows `value` at `path` in the form that `expected` (words of the message) names."""
     field = str(path[-1]) if path else ""
-    if isinstance(value, str):
-        text = (
-            _flag(field, value, expected)
-            or _form(path, value.strip())
-            or _quantity(field, value.strip(), expected)
-            or _name(value, expected)
-        )
+    if type(value) in (str, int) and (form := _form(path, str(value).strip())):
+        text = form
+    elif isinstance(value, str):
+        text = _flag(field, value, expected) or _quantity(field, value.strip(), expected) or _name(value, expected)
     elif type(value) is int and value > 0 and "a size" in expected:
         text = f"{field}: {value}Gi"
     elif type(value) in (int, float) and 1 < value <= 100 and expected == "at most 1.0":
@@ -88,13 +48,28 @@ def wrapped(field: str, value: Any, expected: str, keys: list[str]) -> str:
     """Return the sentence that shows `value` inside the list or mapping that belongs there; `keys` are those the mapping requires."""
     if expected.startswith("a list"):
         text = f"[{value}]"
+    elif expected.startswith("a mapping of names") and isinstance(value, list) and all(_is_pair(each) for each in value):
+        text = _flow({each["name"]: each["value"] for each in value})
+    elif field == "consumers" and isinstance(value, list):
+        text = _flow({str(each): {"keys": [1]} for each in value})
     elif expected.startswith("a mapping with desired, max, min") and type(value) is int:
         text = f"{{min: {value}, max: {value}}}"
     elif expected.startswith("a mapping with") and len(keys) == 1:
-        text = f"{{{keys[0]}: {value if isinstance(value, str) else '...'}}}"
+        text = f"{{{keys[0]}: {'...' if value is None or isinstance(value, bool | dict) else _flow(value)}}}"
     else:
         return ""
     return f" Write {field}: {text}."
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, dict) and {*value} == {"name", "value"}
+
+
+def _flow(value: Any) -> str:
+    """`value` as YAML in one line; the text of a scalar as it is."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_flow(each)}' for key, each in value.items())}}}"
+    return f"[{', '.join(map(_flow, value))}]" if isinstance(value, list) else str(value)
 
 
 def range_of(path: KeyPath, value: Any, expected: str) -> str:
@@ -114,9 +89,10 @@ def _flag(field: str, value: str, expected: str) -> str:
 
 def _form(path: KeyPath, value: str) -> str:
     dotted = ".".join(map(str, path))
-    for end, pattern, form in _FORMS:
-        if fnmatch(dotted, f"*{end}") and (match := re.fullmatch(pattern, value)):
-            return form.format(*match.groups())
+    for row in _table()["values"]:
+        match = re.fullmatch(row["written"], value)
+        if match and any(fnmatch(dotted, f"*{end}") for end in row["ends"]):
+            return row["form"].format(*match.groups(), field=path[-1])
     return ""
 
 
@@ -155,11 +131,20 @@ def _name(value: str, expected: str) -> str:
 
 def field_hint(name: str, entry: dict[str, Any], allowed: list[str]) -> str:
     """Return the sentence that names the allowed field for the unknown field `name` of `entry`, "" if none is known."""
-    field, form = _FIELD_FORMS.get(name, ("", ""))
+    table = _table()
+    field, form = table["forms"].get(name, ("", ""))
     if field in allowed:
         return f" Write {form.format_map(_numbers(entry))}."
-    other = _FIELDS_ELSEWHERE.get(name)
-    return f" Did you mean {other!r}?" if other in allowed else ""
+    other = next((each for each in table["fields"].get(name, ()) if each in allowed), None)
+    explained = table["explained"].get(name)
+    return f" Did you mean {other!r}?" if other else f" {explained}" if explained else ""
+
+
+@cache
+def _table() -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def without_renamed(errors: list[SpecError]) -> list[SpecError]:
@@ -167,7 +152,7 @@ def without_renamed(errors: list[SpecError]) -> list[SpecError]:
 
     def is_renamed(path: KeyPath) -> bool:
         name = re.escape(str(path[-1]))
-        remedy = re.compile(rf" (Did you mean '{name}'\?|Write {name}: )")
+        remedy = re.compile(rf" (Did you mean '{name}'\?|Write {name}: |\w+: \{{{name}: )")
         return any(other.path[:-1] == path[:-1] and remedy.search(other.message) for other in errors)
 
     return [error for error in errors if not (error.message.startswith("Missing required field") and is_renamed(error.path))]

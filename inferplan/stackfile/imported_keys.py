@@ -77,7 +77,9 @@ def with_secrets(config: Mapping[str, str], secrets: Mapping[str, str], *, place
 
 def plain_text_message(command: str) -> str:
     """The message about a secret that is not encrypted; `command` sets it."""
-    return f"The secret is in plain text but must be encrypted. Consider it compromised, and set a new one: {command}"
+    message = f'The secret is in plain text but must be encrypted. Consider it compromised, and set a new one: {command} "$(openssl rand -hex 32)"'
+    seed = "; without the Pulumi CLI, inferplan new writes a stack with a new encrypted seed" if command.endswith("Seed") else ""
+    return f"{message}{seed}"
 
 
 def errors(keys: Mapping[Owner, str], *, secret: bool) -> Iterator[SpecError]:

@@ -23,6 +23,8 @@ DISCRIMINATORS = ("engine", "kind", "provider", "implementation")
 _CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(imported)?keys?$", re.IGNORECASE)
 # The remedy at the end of a message whose value is in quotes.
 _QUOTED_REMEDY = re.compile(r" (?:Quote it|Write [A-Za-z]+): '([^']*)'\.?$")
+# More CPUs than an instance type has.
+_MANY_CPUS = 1000
 _TYPES = {
     **dict.fromkeys(("date_from_datetime_parsing", "date_parsing", "date_type"), "a date, for example 2026-11-02"),
     **dict.fromkeys(("int_from_float", "int_type"), "a whole number"),
@@ -37,7 +39,7 @@ _FORMATS = {
     str(constraint.pattern): text
     for each, text in (
         (Bytes, "a size, for example 16Gi (16 GiB)"),
-        (Cpu, "a number of CPUs, for example 4 or 500m (half a CPU)"),
+        (Cpu, "a number of CPUs as text, for example '4' or 500m (half a CPU)"),
         (DnsLabel, "a Kubernetes name: lower-case letters, digits and hyphens, starting with a letter"),
         (DnsName, "a DNS name, for example llm.acme.example"),
         (LabelValue, "a Kubernetes label value: at most 63 letters, digits, '-', '_' and '.'"),
@@ -148,15 +150,21 @@ def _mismatch(path: KeyPath, data: Any, expectations: list[str], written: Callab
     value = value_at(data, path)
     allowed = " or ".join(dict.fromkeys(expectations)).removesuffix(".")
     text = written(path)
-    remedy = "" if _confidential(path) and type(value) is not int else _remedy(path, value, text, expectations, guide)
+    if _confidential(path) and type(value) is not int:
+        remedy = wrapped(str(path[-1]), "...", expectations[0], _needed(path, guide))
+    else:
+        remedy = _remedy(path, value, text, expectations, guide)
     return f"{_value_text(value, path, text)} is not valid. Expected {allowed}.{remedy}"
 
 
 def _remedy(path: KeyPath, value: Any, text: str | None, expectations: list[str], guide: SchemaGuide) -> str:
     expected = expectations[0]
+    field = str(path[-1])
     if isinstance(value, dict | list | None):
-        return range_of(path, value, expected)
-    if ("text" in expectations or "CPUs" in expected) and isinstance(value, bool | int | float):
+        return range_of(path, value, expected) or (wrapped(field, value, expected, _needed(path, guide)) if isinstance(value, list) else "")
+    if "CPUs" in expected and type(value) in (int, float):
+        return f" Write {field}: {value}m if these are millicores." if value >= _MANY_CPUS else f" Write {field}: '{text or value}'."
+    if "text" in expectations and isinstance(value, bool | int | float):
         return f" Quote it: '{text or str(value).lower()}'"
     unquoted = expected.startswith(("a whole number", "a number", "true or false"))
     if unquoted and isinstance(value, str) and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", value):
@@ -165,9 +173,15 @@ def _remedy(path: KeyPath, value: Any, text: str | None, expectations: list[str]
     return (
         range_of(path, value, expected)
         or correction(path, value, expected)
-        or wrapped(str(path[-1]), value, expected, guide.required(path))
+        or wrapped(field, value, expected, _needed(path, guide))
         or (suggestion(value, choices) if isinstance(value, str) else "")
     )
+
+
+def _needed(path: KeyPath, guide: SchemaGuide) -> list[str]:
+    """The keys that the mapping at `path` requires, or the only one that it has."""
+    keys = guide.keys(path)
+    return guide.required(path) or (keys if len(keys) == 1 else [])
 
 
 def _value_text(value: Any, path: KeyPath, text: str | None) -> str:

@@ -25,7 +25,7 @@ from inferplan.stackfile.messages import DISCRIMINATORS, errors_of
 from inferplan.stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, SECRET_KEYS, SEED_KEY, StackFile, read_stack, stack_path
 from inferplan.stackfile.schema_guide import SchemaGuide
 from inferplan.stackfile.stack import Stack, StackSecrets, StackSettings
-from inferplan.stackfile.valid_subset import valid_subset, with_samples
+from inferplan.stackfile.valid_subset import BY_ENTRY, valid_subset, with_samples
 from inferplan.stackfile.yaml_scalars import AMBIGUOUS
 
 Written = Callable[[KeyPath], str | None]
@@ -165,8 +165,12 @@ def _check(data: dict[str, Any], written: Written, *, has_key_seed: bool) -> tup
 def _hidden_errors(data: dict[str, Any], errors: list[SpecError], *, has_key_seed: bool) -> list[SpecError]:
     """The errors that remain whatever valid value replaces an invalid one, except at, below and above the values in `errors`."""
     paths = list(dict.fromkeys(error.path for error in errors))
-    if any(len(path) < 2 for path in paths):
-        return []  # a section is missing or unknown, so names of its entries may only seem wrong
+    if any(
+        len(path) < 2 or (len(path) == 2 and not isinstance(value_at(data, path), dict))
+        for path in paths
+        if path[0] in BY_ENTRY or len(path) < 2
+    ):
+        return []  # a section or an entry is missing or unknown, so names may only seem wrong
     guide = SchemaGuide(StackSettings, data)
     low, high = (
         _check(with_samples(data, paths, guide, high=high), lambda _path: None, has_key_seed=has_key_seed)[1] for high in (False, True)

@@ -13,7 +13,7 @@ from inferplan.components.spec import KeyPath
 from inferplan.stackfile.schema_guide import SchemaGuide
 
 # Sections whose entries can be left out one by one.
-_BY_ENTRY = ("nodePools", "storage", "queues", "models", "consumers", "keyHistory", "extraObjects")
+BY_ENTRY = ("nodePools", "storage", "queues", "models", "consumers", "keyHistory", "extraObjects")
 # Sections that nothing else names, each with a valid value in place of an invalid one; None leaves it out.
 _WHOLE: dict[str, Any] = {"monitoring": {"prometheus": {"namespace": "sample", "url": "http://sample"}}, "benchmark": None, "budget": None}
 
@@ -23,16 +23,16 @@ def valid_subset(data: dict[str, Any], invalid: Collection[KeyPath]) -> tuple[di
 
     None if a section is invalid that all others depend on.
     """
-    if any(path[0] not in _WHOLE and (path[0] not in _BY_ENTRY or len(path) < 2) for path in invalid):
+    if any(path[0] not in _WHOLE and (path[0] not in BY_ENTRY or len(path) < 2) for path in invalid):
         return None
-    rest = {section: dict(entries) if section in _BY_ENTRY else entries for section, entries in data.items()}
+    rest = {section: dict(entries) if section in BY_ENTRY else entries for section, entries in data.items()}
     names: set[str] = set()
-    stale = {(str(path[0]), str(path[1])) for path in invalid if path[0] in _BY_ENTRY}
+    stale = {(str(path[0]), str(path[1])) for path in invalid if path[0] in BY_ENTRY}
     while stale:
         for section, name in stale:
             del rest[section][name]
             names.add(name)
-        entries = [(section, name, entry) for section in _BY_ENTRY for name, entry in rest.get(section, {}).items()]
+        entries = [(section, name, entry) for section in BY_ENTRY for name, entry in rest.get(section, {}).items()]
         stale = {(at, name) for at, name, entry in entries if names & _words(entry) or (at == "keyHistory" and name in names)}
     for section, sample in _WHOLE.items():
         if section in rest and (names & _words(rest[section]) or any(path[0] == section for path in invalid)):

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from typing import Annotated, ClassVar, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from inferplan.components.handles import CaBundle, ClusterFacts
-from inferplan.components.spec import DnsName, Spec, SpecError
+from inferplan.components.spec import DnsName, Spec, SpecError, cidr
 
 # "General purpose bucket naming rules", S3 user guide, read 2026-11.
 _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
@@ -63,10 +63,7 @@ BucketName = Annotated[str, AfterValidator(bucket_name)]
 
 
 def network(text: str) -> str:
-    try:
-        block = ip_network(text)
-    except ValueError as error:
-        raise ValueError(f"{text!r} is not a network ({error}). Use CIDR notation, for example 10.20.0.0/24") from None
+    block = cidr(text, "10.20.0.0/24")
     if any(address in block for address in _METADATA):
         raise ValueError(f"{text!r} contains an instance metadata address. Use smaller networks that hold the servers only")
     return str(block)

@@ -3,9 +3,12 @@
 import dataclasses
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from inferplan.components.spec import KeyPath
+from inferplan.kube.paths import parse
 from inferplan.operations.errors import RequestError, table
 from inferplan.operations.project import SETTINGS_FOLDERS
 from inferplan.policies.engine.evaluate import Outcome, State
@@ -17,6 +20,7 @@ from inferplan.policies.engine.settings import STATES, SettingsError, read_setti
 from inferplan.policies.pages import listing, page
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
 from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
+from inferplan.stackfile.errors import dotted
 from inferplan.stackfile.reader import StackFile, read_stack, stack_path
 
 __all__ = [
@@ -35,7 +39,7 @@ __all__ = [
 
 MOST_DRAFTS = 10
 # The section of the stack file that declares each folder of components.
-_SECTIONS = {"serving": "models", "preheat": "models", "nodes": "nodePools", "queue": "queues"} | {
+_SECTIONS = {"serving": "models", "preheat": "models", "nodes": "nodePools", "queue": "queues", "objects": "extraObjects"} | {
     name: name for name in ("storage", "gateway", "namespace", "cluster", "monitoring", "benchmark")
 }
 
@@ -108,19 +112,28 @@ def _places(recording: Recording, file: StackFile, outcomes: Iterable[Outcome]) 
         path = _key_path(by_urn, by_urn.get(outcome.urn), file)
         if not path:
             continue
-        path = (*path, *table("stack_fields")["rules"].get(outcome.rule.id, ()))
+        is_manifest = path[0] == "extraObjects"  # the user wrote the object itself
+        path = (*path, *(_written_part(outcome.path) if is_manifest else table("stack_fields")["rules"].get(outcome.rule.id, ())))
         place = file.locate(path)
         line = f":{place.line}" if place else ""
-        places[outcome.rule.id, outcome.urn] = f"{file.shown_path}{line}: {'.'.join(path)}"
+        places[outcome.rule.id, outcome.urn] = f"{file.shown_path}{line}: {dotted(path)}"
     return places
 
 
-def _key_path(by_urn: dict[str, Registration], each: Registration | None, file: StackFile) -> tuple[str, ...]:
+def _written_part(path: str) -> KeyPath:
+    with suppress(ValueError):
+        return parse(path)
+    return ()
+
+
+def _key_path(by_urn: dict[str, Registration], each: Registration | None, file: StackFile) -> KeyPath:
     """The section, and the entry in it, of the nearest component above a resource that the stack file declares."""
+    name = ""
     while each is not None:
         package, _, rest = each.type.partition(":")
         section = _SECTIONS.get(rest.partition(":")[0]) if package == "inferplan" else None
         if section is not None:
-            return (section, each.name) if file.written_keys(section) & {each.name} else (section,)
-        each = by_urn.get(each.parent)
+            entry = name if section == "extraObjects" else each.name
+            return (section, entry) if entry in file.written_keys(section) else (section,)
+        name, each = each.name, by_urn.get(each.parent)
     return ()

@@ -53,6 +53,27 @@ def broken(recording: Recording) -> Recording:
     return dataclasses.replace(recording, registrations=tuple(edit(each) for each in recording))
 
 
+def test_a_violation_of_an_extra_object_names_the_line_that_the_user_wrote(project, tmp_path):
+    written = (
+        "  inferplan:extraObjects:\n    probe:\n      apiVersion: v1\n      kind: Pod\n      metadata: {name: probe}\n      spec:\n"
+        "        containers:\n          - name: probe\n            image: registry.fabrik.test/probe:v1.0.0\n"
+        "            securityContext:\n              privileged: true\n"
+    )
+    (tmp_path / "stacks").unlink()
+    (tmp_path / "stacks").mkdir()
+    stack = tmp_path / "stacks" / "Pulumi.local.yaml"
+    stack.write_text(STACK.read_text().replace("  inferplan:consumers:\n", f"{written}  inferplan:consumers:\n"))
+    file = read_stack(stack)
+    config = {**file.config, "inferplan:apiKeySeed": "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"}
+    recording = record(
+        ROOT / "inferplan" / "infra", project="inferplan", stack="local", config=config, secret_keys=frozenset(["inferplan:apiKeySeed"])
+    )
+    lines = stack.read_text().splitlines()
+    places = set(judge(recording, project).places.values())
+    privileged = next(number for number, line in enumerate(lines, 1) if "privileged: true" in line)
+    assert any(each.startswith(f"stacks/Pulumi.local.yaml:{privileged}: extraObjects.probe.spec.containers[0]") for each in places), places
+
+
 def test_a_violation_names_the_key_and_the_line_with_the_kubernetes_path(project):
     report = judge(broken(recorded()), project)
     text = render([report], "table")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_network
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, cidr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,11 +63,7 @@ AUTO_MODE = LoadBalancing(
 
 
 def _network(text: str) -> str:
-    try:
-        network = ip_network(text)
-    except ValueError as error:
-        raise ValueError(f"{text!r} is not a network ({error}). Use CIDR notation, for example 198.51.100.0/24.") from None
-    return str(network)
+    return str(cidr(text, "198.51.100.0/24"))
 
 
 Network = Annotated[str, AfterValidator(_network), Field(description="A network in CIDR notation, for example 198.51.100.0/24.")]
