@@ -26,7 +26,7 @@ SCOPES = {
         *(f"tests/rehearsal/test_engine_{name}.py" for name in ("apply", "crash", "identity", "waiting")),
         *(
             f"tests/rehearsal/test_{name}.py"
-            for name in ("doctor", "nodes", "operators", "preflight", "preheat_gate", "rollouts_end", "scaling", "toolchain")
+            for name in ("boundaries", "doctor", "nodes", "operators", "preflight", "preheat_gate", "rollouts_end", "scaling", "toolchain")
         ),
     },
 }

@@ -8,6 +8,7 @@ ANYWHERE = "0.0.0.0/0"
 """Every IPv4 address."""
 # The instance metadata service: anyone who reaches it has the node's identity.
 METADATA_ADDRESS = "169.254.169.254/32"
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # A name of two labels is <service>.<namespace>, unless its last label looks like a top-level domain.
 _TOP_LEVEL = re.compile(
     "..|com|net|org|edu|gov|int|mil|info|biz|dev|app|cloud|tech|online|site|xyz|test|example|invalid|"
@@ -18,6 +19,8 @@ _TOP_LEVEL = re.compile(
 def namespace_of(host: str) -> str | None:
     """The namespace of the Service that `host` names, "" for the pod's own namespace, None for any other host."""
     labels = host.rstrip(".").lower().split(".")
+    if not all(map(_LABEL.fullmatch, labels)):
+        return None
     if labels[-3:] == ["svc", "cluster", "local"]:
         labels = labels[:-2]
     if len(labels) >= 3 and labels[-1] == "svc":

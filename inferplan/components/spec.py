@@ -93,6 +93,7 @@ def _positive_cpu(quantity: str) -> str:
 _TAGGED = re.compile(
     r"^(?P<name>[a-z0-9](?:[a-z0-9._:/-]*[a-z0-9])?)(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?$"
 )
+_LONGEST_NAME = 253
 _MOVING_TAGS = ("latest", "stable", "nightly", "main", "master", "edge", "dev")
 
 
@@ -126,6 +127,12 @@ def _pinned_image(image: str) -> str:
     return image
 
 
+def _short_prefix(key: str) -> str:
+    if len(key.rpartition("/")[0]) > _LONGEST_NAME:
+        raise ValueError(f"The prefix of a label key has at most {_LONGEST_NAME} characters. Shorten it.")
+    return key
+
+
 Bytes = Annotated[
     str,
     StringConstraints(pattern=SIZE_PATTERN),
@@ -155,7 +162,10 @@ Name = Annotated[
 ]
 LabelKey = Annotated[
     str,
-    StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
+    StringConstraints(
+        pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+    ),
+    AfterValidator(_short_prefix),
     Field(description="A label key: a name of at most 63 characters, with an optional DNS prefix and a slash."),
 ]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from inferplan.components.spec import SpecError
+from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.errors import suggestion
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ _TOKEN = re.compile(r"(_KEY|_TOKEN|_PASSWORD)$")
 # Public repositories whose own code fails with the libraries of current images: the code of ChatGLM's tokenizers has no padding_side,
 # which transformers passes since 4.49 (zai-org/ChatGLM2-6B issue 685, zai-org/GLM-4 issue 732; read 2026-11).
 _OLD_CODE = {re.compile(r"(THUDM|zai-org)/(chatglm|glm-4v?-9b)", re.IGNORECASE): "transformers 4.48 or older"}
+_SECRET_KEY = re.compile(r"(^|[_-])(api[_-]?keys?|key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
+_SECRET_TEXT = re.compile(
+    r"\b(hf_[A-Za-z0-9]{20,}|sk-[\w-]{16,}|gh[pousr]_\w{20,}|AKIA[A-Z0-9]{16}|nvapi-[\w-]{20,})|://[^/\s:@]*:[^/\s:@$]+@"
+)
+_HARMLESS = re.compile(r"true|false|[0-9.]{0,4}|\$\(\w+\)|<.*>|(/[\w.-]+)+|file:.+|", re.IGNORECASE)
 _SHORTENED_COMMIT = re.compile(r"[0-9a-f]{7,39}")
 
 
@@ -29,6 +35,7 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
             text = f"{option!r} is not an option of {engine}.{suggestion(option, known)} An unknown option ends the server at its start."
             yield SpecError((*here, "extraArgs"), text)
         yield from _weights((*here, "weights"), model, settings)
+        yield from _plain_secrets(here, model)
         if not any(model.egress.edges()):
             yield from _tokens((*here, "env"), model)
 
@@ -38,6 +45,18 @@ def _tokens(path: tuple[str | int, ...], model: ServedModel) -> Iterator[SpecErr
         if not isinstance(value, str) and _TOKEN.search(variable) and variable not in model.egress.not_called:
             text = f"If {variable} is for another server, add egress: the model's pods reach DNS and their model store only."
             yield SpecError((*path, variable), text)
+
+
+def _plain_secrets(path: tuple[str | int, ...], model: ServedModel) -> Iterator[SpecError]:
+    for below, key, text in free_values(model):
+        if (_SECRET_KEY.search(key) and not _HARMLESS.fullmatch(text)) or _SECRET_TEXT.search(text):
+            problem = (
+                "The value looks like a secret in plain text, which plans and everyone with this file can read. The policy pack blocks it."
+            )
+            yield SpecError(
+                (*path, *below),
+                f"{problem} Replace the secret, and refer to the new one: env: {{{key.lstrip('-')}: {{secretName: <name>, key: <key>}}}}.",
+            )
 
 
 def _weights(path: tuple[str | int, ...], model: ServedModel, settings: StackSettings) -> Iterator[SpecError]:
@@ -52,6 +71,9 @@ def _weights(path: tuple[str | int, ...], model: ServedModel, settings: StackSet
         text = "Without a size, nothing checks that the weights fit into the accelerators' memory. Add size, for example size: 16Gi."
         yield SpecError((*path, "size"), text)
     store = settings.storage[weights.store]
+    if weights.revision is None and store.kind != "huggingface" and not store.mountable:
+        text = "Without a revision, a restart can load other files than those that were tested. Add revision: <version of the files>."
+        yield SpecError((*path, "revision"), text)
     if store.kind != "huggingface" and weights.revision is not None and _SHORTENED_COMMIT.fullmatch(weights.revision):
         text = (
             f"{weights.revision!r} looks like a shortened commit. A store of kind {store.kind} compares revisions as text. "

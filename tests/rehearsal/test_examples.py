@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "engines").glob("Pulumi.*.yaml"))
 STORIES = sorted((ROOT / "docs" / "stories").glob("Pulumi.*.yaml"))
 SAMPLE = [ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml" for name in ("ray-serve", "vllm")]
+SAMPLE.append(ROOT / "docs" / "stories" / "Pulumi.speech.yaml")
 VLLM = ROOT / "docs" / "engines" / "Pulumi.vllm.yaml"
 OPERATED = {  # by stack, the objects that an operator was seen to act on
     "ray-serve": {RAY: "/apis/ray.io/v1/namespaces/inference/rayservices/assistant"},
@@ -85,7 +86,7 @@ def stage(state_directory):  # noqa: ARG001 - it must be set before a cluster st
 
 @pytest.fixture(
     scope="module",
-    params=[*(path for path in EXAMPLES if path in SAMPLE), *in_full(*(path for path in [*EXAMPLES, *STORIES] if path not in SAMPLE))],
+    params=[*SAMPLE, *in_full(*(path for path in [*EXAMPLES, *STORIES] if path not in SAMPLE))],
     ids=lambda path: path.name,
 )
 def example(stage, request):

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 
 from inferplan.components.gateway.exposure_spec import Access, GatewayApiAccess, GatewayParent, TlsSpec, access_of, gateway_api_access
 from inferplan.components.gateway.exposure_spec import errors as exposure_errors
+from inferplan.components.hosts import networks_of
 from inferplan.components.platforms.balancers import IngressBalancer, ServiceBalancer
 from inferplan.components.spec import Bytes, DnsName, PinnedImage, Spec
 from inferplan.images.catalogue import default_image
@@ -41,6 +42,15 @@ Origin = Annotated[
     StringConstraints(pattern=r"^(\*|https?://[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?)$", max_length=270),
     Field(description="A web origin: scheme and host in lower case without a path, for example https://chat.acme.example."),
 ]
+
+
+def _reject_address(host: str) -> str:
+    if networks_of(host):
+        raise ValueError(f"{host!r} is an IP address, but an Ingress and a certificate need a DNS name. Use a name that resolves to it.")
+    return host
+
+
+PublicHost = Annotated[DnsName, AfterValidator(_reject_address)]
 
 
 class CorsSpec(Spec):
@@ -97,7 +107,7 @@ class NginxGatewaySpec(GatewayFields):
     counts_requests: ClassVar[bool] = True
 
     implementation: Literal["nginx"] = "nginx"
-    host: DnsName | None = None
+    host: PublicHost | None = None
     """DNS name that clients call. Required unless exposure is internal."""
     exposure: Literal["ingress", "gatewayApi", "loadBalancer", "internal"] = "ingress"
     """The exposure: an Ingress, an HTTPRoute on an existing Gateway, a network load balancer, or only inside the cluster."""
@@ -172,7 +182,7 @@ class EnvoyGatewaySpec(GatewayFields):
     implementation: Literal["envoyGateway"]
     exposure: Literal["gatewayApi"]
     """An HTTPRoute for each model on an existing Gateway."""
-    host: DnsName
+    host: PublicHost
     """DNS name that clients call."""
     parent: GatewayParent
     """The Gateway to attach to."""

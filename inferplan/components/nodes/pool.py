@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 from inferplan.components.handles import Capacity, ClusterFacts, NodeTarget
 from inferplan.components.nodes import accelerators, machines
 from inferplan.components.nodes.accelerators import Accelerator, Taint
-from inferplan.components.spec import Bytes, Cpu, DnsLabel, Spec, SpecError, duplicates
+from inferplan.components.spec import Bytes, Cpu, DnsLabel, LabelKey, Spec, SpecError, duplicates
 from inferplan.kube.names import POOL_LABEL
 from inferplan.kube.quantity import bytes_of, millicores_of
 
@@ -58,9 +58,7 @@ class NodeLocation:
 class NodeTaint(Spec):
     """A taint of the pool's nodes, in the spelling of the Kubernetes API; pods that target the pool tolerate it."""
 
-    key: Annotated[
-        str, StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-    ]
+    key: LabelKey
     """The taint's key, such as `nvidia.com/gpu`."""
     value: Annotated[str, StringConstraints(pattern=_LABEL_VALUE)] = ""
     """The taint's value; empty by default."""

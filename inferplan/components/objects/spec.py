@@ -7,7 +7,8 @@ from pydantic import AfterValidator, Field, JsonValue
 
 _API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9]+((alpha|beta)[0-9]+)?")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.:]*[a-z0-9])?")
+# Names of roles and their bindings contain colons.
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9:]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9:]*[a-z0-9])?)*")
 _SECRET_DATA = ("data", "stringData")
 _SERVER_FIELDS = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 

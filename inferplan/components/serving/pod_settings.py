@@ -9,19 +9,23 @@ from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, Strin
 from inferplan.components.images.spec import PullSecrets
 from inferplan.components.serving.egress_spec import EgressSpec
 from inferplan.components.spec import Bytes, Cpu, DnsLabel, DnsName, LabelKey, LabelValue, Spec, duplicates
+from inferplan.kube.quantity import bytes_of
 
 EnvName = Annotated[
     str,
     StringConstraints(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=128),
     Field(description="The name of a variable: letters, digits, '_', '-' and '.', not starting with a digit."),
 ]
-DataKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_length=253)]
+# Not "." and nothing that starts with "..".
+DataKey = Annotated[str, StringConstraints(pattern=r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", max_length=253)]
 # Directories that inferplan mounts, or that belong to the system.
 _MOUNTED = (
     *("/dev", "/proc", "/sys", "/tmp", "/cache"),  # noqa: S108 - paths in a container, where nothing is created here
-    *("/models", "/artifacts", "/repository", "/bind", "/engines", "/launch", "/settings"),
+    *("/models", "/artifacts", "/repository", "/bind", "/engines", "/launch", "/settings", "/ca", "/var/log/habana_logs"),
 )
 
+_PAGE = 2 * 2**20
+_ANNOTATION_BYTES = 128 * 2**10
 # Set by us or by the device plugin: a literal here would override an allocation, a key or a path that something else relies on.
 RESERVED_ENV = {
     "HABANA_VISIBLE_DEVICES": "the device plugin sets it; a literal would override the allocation",
@@ -34,6 +38,15 @@ RESERVED_ENV = {
 }
 
 
+def _whole_pages(size: str) -> str:
+    if bytes_of(size) % _PAGE:
+        raise ValueError(f"{size!r} is not a multiple of 2Mi, the size of a huge page. Use a multiple, for example 1Gi")
+    return size
+
+
+HugePages = Annotated[Bytes, AfterValidator(_whole_pages)]
+
+
 class ModelResources(Spec):
     """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
 
@@ -41,7 +54,7 @@ class ModelResources(Spec):
     """CPU request; there is no CPU limit, since throttling stalls the accelerator."""
     memory: Bytes | None = None
     """Memory, request and limit alike; shared memory counts against it."""
-    hugepages2_mi: Bytes | None = Field(default=None, alias="hugepages2Mi")
+    hugepages2_mi: HugePages | None = Field(default=None, alias="hugepages2Mi")
     """2 MiB huge pages, request and limit alike; on Gaudi by default the accelerator table's value for each accelerator."""
 
 
@@ -107,12 +120,15 @@ def _free_path(path: str) -> str:
     return path
 
 
+MountPath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f\\:]*$", max_length=512), AfterValidator(_free_path)]
+
+
 class ExtraVolume(Spec):
     """A further volume of a model's pods, from one source."""
 
     persistent_volume_claim: ClaimSource | None = None
     config_map: ConfigMapSource | None = None
-    mount_path: Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f\\:]*$", max_length=512), AfterValidator(_free_path)]
+    mount_path: MountPath
     """The directory in the containers."""
     sub_path: Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\\][^\x00-\x1f\\]*$", max_length=512)] | None = None
     """A path inside the volume. Default: the whole volume."""
@@ -144,6 +160,8 @@ class PodSettings(Spec):
     """Secrets that open the private registry of the image, in addition to the stack's."""
     priority_class_name: DnsName | None = None
     """The PriorityClass of the pods, which must exist."""
+    scratch: MountPath | None = None
+    """The directory of the pods' own volumes for temporary files and caches. Default: /tmp and /cache, where they hide files of the image."""
     scheduler_name: DnsName | None = None
     """The scheduler of the pods. Default: the cluster's default scheduler."""
     tolerations: Annotated[list[Toleration], Field(max_length=16)] = []
@@ -151,11 +169,21 @@ class PodSettings(Spec):
     volumes: Annotated[dict[Annotated[DnsLabel, StringConstraints(max_length=56)], ExtraVolume], Field(max_length=16)] = {}
     """Further volumes by name, from existing claims and ConfigMaps."""
 
+    @property
+    def scratch_paths(self) -> dict[str, str]:
+        """The mount paths of the volumes `tmp` and `cache`."""
+        return {name: f"{self.scratch or ''}/{name}" for name in ("tmp", "cache")}
+
     @field_validator("annotations")
     @classmethod
     def _annotations_leave_ours_alone(cls, annotations: dict[str, str]) -> dict[str, str]:
         if reserved := [key for key in annotations if key.startswith("inferplan.dev/")]:
             raise ValueError(f"{', '.join(reserved)} is an annotation that inferplan sets. Use another prefix")
+        # Kubernetes allows twice as much, also for the annotations that inferplan and operators add.
+        if (size := sum(len(each.encode()) for item in annotations.items() for each in item)) > _ANNOTATION_BYTES:
+            raise ValueError(
+                f"The annotations have {size} bytes. Use at most {_ANNOTATION_BYTES}, and put files into a ConfigMap under volumes"
+            )
         return annotations
 
     @field_validator("volumes")

@@ -9,7 +9,7 @@ from abc import ABC
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import Field, PositiveInt, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.preheat.spec import ArtifactSpec, PreheatSpec
@@ -71,7 +71,7 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
     """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators."""
     load_mib_per_second: PositiveInt = 200
     """The lowest rate of reading weights. With their size, it sets the startup budget."""
-    warmup_seconds: NonNegativeInt | None = None
+    warmup_seconds: Annotated[int, Field(ge=0, le=604_800)] | None = None
     """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
     drain_seconds: Annotated[int, Field(ge=0, le=3600)] = 60
     """Seconds that a terminating server has to finish running requests."""

@@ -39,8 +39,8 @@ def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgsDict]:
     ]
 
 
-def scratch_mounts(target: NodeTarget) -> list[core.VolumeMountArgsDict]:
-    paths = {"shm": "/dev/shm", "tmp": "/tmp", "cache": CACHE, **({_LOGS_VOLUME: LOGS} if on_gaudi(target) else {})}  # noqa: S108 - volumes of the pod's own, not the node's directories
+def scratch_mounts(spec: ServedModel, target: NodeTarget) -> list[core.VolumeMountArgsDict]:
+    paths = {"shm": "/dev/shm", **spec.scratch_paths, **({_LOGS_VOLUME: LOGS} if on_gaudi(target) else {})}  # noqa: S108 - volumes of the pod's own, not the node's directories
     return [core.VolumeMountArgsDict(name=name, mount_path=path) for name, path in paths.items()]
 
 

@@ -5,6 +5,7 @@ An engine decides which program runs; this module decides how it is probed, rest
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -152,7 +153,7 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
             command=list(server.command),
             args=list(server.args),
             # An image's own directory may be closed to a user other than root (vllm-gaudi's is /root/scripts).
-            working_dir=CACHE,
+            working_dir=spec.scratch_paths["cache"],
             env=environment(spec, server.env, server.secret_env, target=target),
             ports=container_ports(server.ports),
             resources=resources_of(spec, spec.accelerators_per_pod, target),
@@ -162,7 +163,7 @@ def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: 
             lifecycle=PRE_STOP,
             # NVIDIA's container hook writes into the root file system when it adds the driver's libraries (kserve config-llm-template).
             security_context=container_security(read_only_root=not on_vendor(target, "nvidia")),
-            volume_mounts=[*scratch_mounts(target), *server.mounts, *extra_mounts(spec)],
+            volume_mounts=[*scratch_mounts(spec, target), *server.mounts, *extra_mounts(spec)],
         )
     )
 
@@ -208,6 +209,10 @@ def environment(
         **values,
         **spec.egress.environment(),
     }
+    if spec.scratch is not None:
+        # Ray reads its own variable first.
+        moved = {name: re.sub(rf"^{CACHE}(?=/|$)", spec.scratch_paths["cache"], value) for name, value in plain.items()}
+        plain = {**moved, **dict.fromkeys(("TMPDIR", "RAY_TMPDIR"), spec.scratch_paths["tmp"])}
     for name, value in spec.env.items():
         if isinstance(value, str):
             plain[name] = value

@@ -10,6 +10,7 @@ from inferplan.components.gateway.exposure_spec import route_notes
 from inferplan.components.handles import ObjectStore
 from inferplan.components.storage.spec import S3StoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
+from inferplan.images.catalogue import family_of
 from inferplan.operations import keys
 from inferplan.operations.contract import contract_of, speaks_grpc
 from inferplan.operations.planning.simulated_nodes import CPU_NODES, needs_cpu_nodes, nodes_wanted
@@ -112,6 +113,10 @@ def scaling_notes(settings: StackSettings) -> Iterator[str]:
 
 
 def egress_notes(settings: StackSettings) -> Iterator[str]:
+    """A note for each image that no table describes, whose files volumes may hide, and for each store whose readers stay open."""
+    for name, model in settings.models.items():
+        if model.image is not None and model.scratch is None and family_of(model.image) is None:
+            yield f"models.{name}: volumes hide what {model.image} keeps below /tmp and /cache. To move them, add scratch: /scratch."
     read = {weights.store for model in settings.models.values() for weights in (model.stored_files, *model.artifacts.values()) if weights}
     for name in settings.storage:
         if name in read:

@@ -17,7 +17,7 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
 
     `has_key_seed` says whether the stack has an `apiKeySeed`; the checks do not need its value.
     """
-    from inferplan.stackfile.checks import access, capacity, data, egress, key_history, names, placement, queues
+    from inferplan.stackfile.checks import access, capacity, data, egress, key_history, names, paths, placement, queues
 
     yield from names.errors(settings)
     yield from placement.errors(settings)
@@ -25,6 +25,7 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
     yield from queues.errors(settings)
     yield from data.errors(settings)
     yield from egress.errors(settings)
+    yield from paths.errors(settings)
     yield from settings.cluster.errors(settings)
     yield from access.errors(settings, has_key_seed=has_key_seed)
     yield from key_history.errors(settings)

@@ -20,12 +20,15 @@ from inferplan.components.spec import KeyPath, SpecError
 from inferplan.stackfile.errors import shown
 
 if TYPE_CHECKING:
+    from inferplan.components.serving.served_model import ServedModel
     from inferplan.components.serving.spec import ModelSpec
     from inferplan.stackfile.stack import StackSettings
 
 _HUB = "huggingface.co"
 # Fields that programs read as they are.
-_FREE = frozenset({"env", "extraArgs", "args", "parameters", "engineArgs", "engineKwargs", "llmArgs", "userConfig", "workingDir"})
+_FREE = frozenset(
+    {"env", "extraArgs", "args", "parameters", "engineArgs", "engineKwargs", "llmArgs", "userConfig", "workingDir", "scriptFile"}
+)
 _URL = re.compile(
     r"(?<![\w+])([a-z][a-z0-9]*)(?:\+[a-z0-9]+)?://(?:[^/@\s]*@)?\[?([0-9a-fA-F:]+(?=\])|[A-Za-z0-9.-]+)\]?(?::([0-9]{1,5}))?"
 )
@@ -73,7 +76,6 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
 
 
 def _values(value: Any, path: KeyPath = (), *, free: bool = False, key: str = "") -> Iterator[tuple[KeyPath, str, str]]:
-    """Yield path, key and text of each value of the fields that programs read; the key of an argument is its option."""
     if isinstance(value, dict):
         for name, each in value.items():
             yield from _values(each, (*path, name), free=free or name in _FREE, key=name)
@@ -90,15 +92,19 @@ def _values(value: Any, path: KeyPath = (), *, free: bool = False, key: str = ""
                 yield from ((path, *each[1:]) for each in _values(json.loads(argument), free=True, key=option))
 
 
-def _free_values(model: ModelSpec) -> Iterator[tuple[KeyPath, str, str]]:
-    values = ((path, key, text) for path, key, text in _values(model.intent()) if path[-1] not in ("secretName", "key"))
-    return (each for each in values if each[1] not in model.egress.not_called and not _NOT_CALLED.search(each[1]))
+def free_values(model: ServedModel) -> list[tuple[KeyPath, str, str]]:
+    """The path, key and text of each value of `model` that its programs read as it is; the key of an argument is its option."""
+    return [each for each in _values(model.intent()) if each[0][-1] not in ("secretName", "key")]
+
+
+def _called_values(model: ModelSpec) -> Iterator[tuple[KeyPath, str, str]]:
+    return (each for each in free_values(model) if each[1] not in model.egress.not_called and not _NOT_CALLED.search(each[1]))
 
 
 def _addresses(model: ModelSpec) -> Iterator[_Call]:
     """The servers in URLs, and in values such as host:port."""
     ports, buckets = _table()["ports"], _table()["buckets"]
-    for path, key, text in _free_values(model):
+    for path, key, text in _called_values(model):
         for scheme, host, port in (match.groups() for match in _URL.finditer(text) if match[1] in ports):
             called, number = buckets.get(scheme, host), int(port or ports[scheme])
             problem = f"{shown(f'{scheme}://{host}')} is {'a server' if called == host else f'on {called}'}"
@@ -124,7 +130,7 @@ def _hub_ids(name: str, model: ModelSpec) -> Iterator[_Call]:
         "Copy it with a preheat: add hub: {kind: huggingface} to storage, and weights: {store: hub, path: <owner/name>, revision: <commit>} "
         f"and preheat: {{into: <share>}} to models.{name}; the path is then /models/{name}. If the image contains it, set env.HF_HOME to its cache"
     )
-    for path, key, text in _free_values(model):
+    for path, key, text in _called_values(model):
         if _HUB_KEY.fullmatch(key) and _HUB_ID.fullmatch(text) and not any(each in model.env for each in _HUB_CACHES):
             yield _Call(path, f"{shown(text)} is the id of a model on {_HUB}", _HUB, remedy=remedy)
 

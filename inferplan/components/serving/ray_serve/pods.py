@@ -98,7 +98,7 @@ def _container(
             env=workload.environment(spec, {**VLLM_ENVIRONMENT, **env}, {"SERVER_KEY": site.server_key}, target=site.target),
             ports=workload.container_ports(ports),
             security_context=container_security(read_only_root=read_only_root),
-            volume_mounts=[*scratch_mounts(site.target), *mounts],
+            volume_mounts=[*scratch_mounts(spec, site.target), *mounts],
         )
     )
 

@@ -219,7 +219,7 @@ def _container(engines: Engines) -> core.ContainerArgsDict:
         # The last lines of the log say why it failed, and `kubectl describe pod` then shows them.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=[
-            *scratch_mounts(engines.site.target),
+            *scratch_mounts(engines.spec, engines.site.target),
             read_only_mount("program", _HOME),
             core.VolumeMountArgsDict(name=_SHARE, mount_path=TARGET),
             read_only_mount(_SHARE, WEIGHTS, engines.weights.sub_path),
