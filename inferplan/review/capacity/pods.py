@@ -33,6 +33,7 @@ class PodSet:
     start_seconds: int
     most: int = 0
     owner: str = ""
+    namespace: str | None = None
     per_replica: int = 1
     """Pods of this set in one replica of the workload."""
 
@@ -62,6 +63,7 @@ def pod_sets(type_: str, urn: str, name: str, inputs: dict[str, Any]) -> Iterato
             memory_gib=sum(((amount(each.get("memory")) or Decimal(0)) for each in requests), Decimal(0)) / _GIB,
             start_seconds=max(map(_start_seconds, containers), default=0),
             most=number(owner.get("maxReplicas"), 0),
+            namespace=mapping(inputs, "metadata").get("namespace"),
             owner=f"{type_.rpartition(':')[2]}/{mapping(inputs, 'metadata').get('name')}",
             per_replica=number(owner.get("perReplica"), 1),
         )

@@ -20,14 +20,17 @@ from inferplan.review.reading.events import STACK_TYPE, DiagnosticEvent, PolicyE
 from inferplan.review.risks.risk import GOES, Risk, gone, risks_of
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 # Capacity, cost, access and rollouts read these types whole, and of other objects only how they are rolled out.
 _READ_WHOLE = re.compile(
-    r"inferplan:.*|pulumi:providers:aws|.*:NodePool|kubernetes:core/v1:(Node|Service)|kubernetes:networking\.k8s\.io/v1:Ingress"
+    r"inferplan:.*|pulumi:providers:aws|.*:NodePool|kubernetes:core/v1:(Node|Service|ResourceQuota)|kubernetes:networking\.k8s\.io/v1:Ingress"
     r"|kubernetes:(keda\.sh/v1alpha1:ScaledObject|autoscaling/v2:HorizontalPodAutoscaler)"
     r"|aws:ebs/volume:Volume|aws:eks/nodeGroup:NodeGroup|aws:ec2/launchTemplate:LaunchTemplate|.*:NodeClass"
 )
 _STRATEGIES = ("strategy", "updateStrategy", "upgradeStrategy", "rolloutStrategy")
-_SECRET_REFERENCES = frozenset({"secretName", "secretRef", "secretKeyRef", "imagePullSecrets", "secret"})
+_REFERENCES = frozenset(
+    {"secretName", "secretRef", "secretKeyRef", "imagePullSecrets", "secret", "configMap", "configMapRef", "configMapKeyRef"}
+)
 _DEEPEST = 30
 _UNCHANGED = ("same", "read")
 _EXISTED = ("same", "read", "update", "replace", "delete", "discard")
@@ -38,7 +41,7 @@ _NAME_WITH_DIGEST = re.compile(r"-(?=[0-9a-f]*[0-9])[0-9a-f]{8,}$")
 class Side:
     """A resource before or after a step. `inputs` are the part that figures read; only the stack itself keeps `outputs`.
 
-    `names` are its own names in the cluster. `dependencies` and `secrets`, the names of Secrets that it refers to, are kept for
+    `names` are its own names in the cluster. `dependencies` and `secrets`, the names of Secrets and ConfigMaps that it refers to, are kept for
     the last side of a step only.
     """
 
@@ -224,9 +227,7 @@ def _secrets(inputs: dict[str, Any]) -> Iterator[str]:
             yield name
         if depth < _DEEPEST:
             parts.extend(
-                (item, key in _SECRET_REFERENCES, depth + 1)
-                for key, item in value.items()
-                if item.__class__ is dict or item.__class__ is list
+                (item, key in _REFERENCES, depth + 1) for key, item in value.items() if item.__class__ is dict or item.__class__ is list
             )
 
 

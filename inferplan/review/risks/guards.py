@@ -35,6 +35,13 @@ class Guards:
     unread: str = ""
     code: tuple[str, ...] = ()
 
+    @property
+    def accepted_types(self) -> frozenset[str]:
+        """Types of resources that no table knows, and that the stack's settings accept today."""
+        return frozenset(
+            str(each.get("type")) for each in _entries(self.after, "acceptedTypes") if str(each.get("expires", "9")) >= self.today
+        )
+
     def in_force(self, preview: Preview) -> tuple[str, ...]:
         """The exemptions that hold today, in words. One for a resource that a complete `preview` does not have, has no effect."""
         labels = {label_of(each.urn).replace(" ", "/") for each in preview.steps} | {"stack"}
@@ -102,7 +109,11 @@ def _stricter(was: Any, will: Any) -> bool:
 
 
 def _exemptions(settings: Settings) -> Iterator[Settings]:
-    listed = settings.get("exemptions")
+    return _entries(settings, "exemptions")
+
+
+def _entries(settings: Settings, key: str) -> Iterator[Settings]:
+    listed = settings.get(key)
     yield from (each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else ()
 
 

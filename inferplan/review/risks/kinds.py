@@ -1,6 +1,6 @@
-"""Two tables from `data`: the meaning of deleting, replacing, creating and changing a kind, and of changing a property.
+"""Three tables from `data`: the meaning of operations on a kind, changes of properties that are risks, and those that are harmless.
 
-A kind that the tables do not list is never called harmless.
+What no table lists is never called harmless, neither a kind nor a change of a property.
 """
 
 from __future__ import annotations
@@ -33,26 +33,40 @@ class Meaning:
     known: bool = True
 
 
-class PropertyRule(BaseModel):
-    """One property whose change is a risk; see the head of `properties.toml`."""
+class Condition(BaseModel):
+    """A change of a property: where it is and which way it goes; see the head of `properties.toml`."""
 
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True, extra="forbid")
 
     type: re.Pattern[str]
     path: re.Pattern[str]
     when: Annotated[frozenset[str], BeforeValidator(str.split)] = frozenset({"changed", "removed", "added"})
-    weight: Annotated[int, BeforeValidator(_LEVELS.__getitem__)] = Field(alias="level")
-    order: int
-    what: str
-    consequence: str
     new: re.Pattern[str] | None = Field(default=None, alias="to")
     old: re.Pattern[str] | None = Field(default=None, alias="from")
     pick: re.Pattern[str] | None = None
     default: Any = None
+    version: bool = False
+
+
+class PropertyRule(Condition):
+    """A change that is a risk. With `rest` it applies only to what no other row, and no row of `harmless.toml`, judges."""
+
+    weight: Annotated[int, BeforeValidator(_LEVELS.__getitem__)] = Field(alias="level")
+    order: int
+    what: str
+    consequence: str
     unit: str = ""
     subject: str = ""
     group: bool = False
     create: bool = False
+    rest: bool = False
+
+
+class Harmless(Condition):
+    """A change that hurts nobody, and why. `parent` is the type of the component that the resource belongs to."""
+
+    parent: re.Pattern[str] | None = None
+    reason: str = Field(min_length=10)
 
 
 @cache
@@ -82,13 +96,16 @@ def _row(type_: str) -> tuple[int, dict[str, Any]]:
     return next(rows, (len(_kinds()), _document("kinds")["unknown"]))
 
 
-def is_label(path: str) -> bool:
-    return re.fullmatch(_document("kinds")["labels"], path) is not None
-
-
 @cache
 def rules_for(type_: str) -> tuple[PropertyRule, ...]:
     return tuple(rule for rule in _property_rules() if rule.type.fullmatch(type_))
+
+
+@cache
+def harmless_for(type_: str, parent: str) -> tuple[Harmless, ...]:
+    """The harmless changes of a resource of `type_` in a component of the type `parent`."""
+    rows = (each for each in _harmless() if each.type.fullmatch(type_))
+    return tuple(each for each in rows if each.parent is None or each.parent.fullmatch(parent))
 
 
 @cache
@@ -105,3 +122,8 @@ def _kinds() -> tuple[dict[str, Any], ...]:
 def _property_rules() -> tuple[PropertyRule, ...]:
     rows = _document("properties")["property"]
     return tuple(PropertyRule.model_validate({"order": _PROPERTIES_FROM + index, **row}) for index, row in enumerate(rows))
+
+
+@cache
+def _harmless() -> tuple[Harmless, ...]:
+    return tuple(map(Harmless.model_validate, _document("harmless")["harmless"]))

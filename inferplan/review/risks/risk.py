@@ -12,10 +12,10 @@ from inferplan.kube.paths import mapping
 from inferplan.review.reading.changes import PropertyChange
 from inferplan.review.reading.events import Step, name_of
 from inferplan.review.rendering.text import clean, joined, transition
-from inferplan.review.risks.kinds import CRITICAL, ROUTINE, is_known, is_label, meaning_of, owned
+from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE, ROUTINE, Meaning, is_known, meaning_of, owned
 from inferplan.review.risks.properties import Match, matches
 
-REPLACED = "replaced"
+REPLACED, CHANGES = "replaced", "changes"
 # Pulumi rejects the update before it changes anything.
 PROTECTED = "it is protected: the engine rejects the whole update until its protection is removed"
 GONE = "is gone"
@@ -30,7 +30,7 @@ _LONGEST = 60
 _FIRST, _LAST = 50, 9000
 _MOST_NAMES = 4
 # Reported per resource, even if name and cause are the same.
-_OF_EACH = ("deleted", REPLACED, "created", "changes", GONE, UNPROTECTED)
+_OF_EACH = ("deleted", REPLACED, "created", CHANGES, GONE, UNPROTECTED)
 _SUBJECTS = ("model", "consumer", "pool")
 
 
@@ -67,12 +67,11 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
             yield _risk(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
         yield from (_of_property(step, each) for each in matches(step))
     elif step.op not in ("same", "read", *GOES):
-        by_rule = [_of_property(step, each) for each in matches(step)]
-        yield from by_rule
-        relevant = [each for each in changes if not is_label(each.path)]
-        if not by_rule and step.op != "replace" and (relevant or not changes) and (meaning := meaning_of(step.type, "change")):
-            cause = "; ".join(map(_cause_of, relevant[:3])) or "the engine sent no properties"
-            yield _risk(step, meaning.weight, "changes", cause, meaning.consequence, order=meaning.order, common=not meaning.known)
+        # A replacement that interrupts says all that a change of unknown effect could say.
+        ends = step.op == "replace" and (end := meaning_of(step.type, "replace")) is not None and end.weight < ROUTINE
+        yield from (_of_property(step, each) for each in matches(step, changes) if not (ends and each.rule.rest))
+        if step.op != "replace" and not changes and step.new and step.new.custom:
+            yield _of_kind(step, "the engine sent no properties", "what changes is unknown: read the diff of the update")
 
 
 def gone(urn: str, type_: str) -> Risk:
@@ -118,14 +117,22 @@ def _identity(step: Step) -> str:
 def _cause(step: Step, changes: tuple[PropertyChange, ...]) -> str:
     causing = [change for change in changes if change.replaces]
     if causing:
-        return joined([*map(_cause_of, causing)], 3, "; ")
+        return joined([*map(change_text, causing)], 3, "; ")
     return f"{', '.join(map(clean, step.keys))} changes" if step.keys else "requested, or marked for replacement"
 
 
 def _of_property(step: Step, match: Match) -> Risk:
     rule = match.rule
+    if rule.what == CHANGES:
+        return _of_kind(step, match.cause, match.consequence)
     risk = _risk(step, rule.weight, rule.what, match.cause, match.consequence, order=rule.order)
     return replace(risk, kind=rule.subject or risk.kind, name=match.name or (_owner(step) if rule.subject else risk.name))
+
+
+def _of_kind(step: Step, cause: str, consequence: str) -> Risk:
+    """The risk of a change that says nothing but the kind that changes."""
+    meaning = meaning_of(step.type, "change") or Meaning(weight=DISRUPTIVE, consequence=consequence, order=_LAST - 1)
+    return _risk(step, meaning.weight, CHANGES, cause, meaning.consequence, order=meaning.order, common=not meaning.known)
 
 
 def _owner(step: Step) -> str:
@@ -149,7 +156,7 @@ def _risk(step: Step, weight: int, what: str, cause: str, consequence: str, *, c
     )
 
 
-def _cause_of(change: PropertyChange) -> str:
+def change_text(change: PropertyChange) -> str:
     # A part of a file explains nothing; the property table has all of it.
     is_file = "\n" in change.old or "\n" in change.new
     return f"{change.path} changes" if is_file else f"{change.path}: {transition(change.old, change.new, _LONGEST)}"

@@ -9,19 +9,38 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from inferplan.review.capacity.figures import Figures
-from inferplan.review.reading.preview import SECRET, Preview, Side, StepSummary, without_digest
-from inferplan.review.rendering.text import clean
+from inferplan.review.reading.events import STACK_TYPE
+from inferplan.review.reading.preview import CONFIG_MAP, SECRET, Preview, Side, StepSummary, without_digest
+from inferplan.review.rendering.text import clean, joined
 from inferplan.review.risks.access import lost_access
 from inferplan.review.risks.guards import Guards, guard_risks
-from inferplan.review.risks.kinds import DISRUPTIVE, ROUTINE, owned
-from inferplan.review.risks.risk import GOES, REPLACED, Risk, once, risks_of
+from inferplan.review.risks.kinds import DISRUPTIVE, ROUTINE, is_known, owned
+from inferplan.review.risks.limits import held
+from inferplan.review.risks.risk import CHANGES, GOES, REPLACED, Risk, change_text, once, risks_of
 
 
 def stack_risks(preview: Preview, figures: Figures, guards: Guards | None) -> tuple[Risk, ...]:
-    direct = sorted(_softened(_step_risks(preview.steps), preview), key=lambda each: each.order)
+    direct = sorted(held(_softened(_accepted(preview, guards), preview), preview), key=lambda each: each.order)
     risks = once((*lost_access(preview), *direct, *guard_risks(preview, guards)))
-    risks += _outages(figures, reported={each.urn for each in risks if each.what == REPLACED})
+    risks += _outages(figures, preview, reported={each.urn for each in risks if each.what == REPLACED})
     return tuple(sorted(risks, key=lambda each: (each.weight, not each.is_rejected, each.order, each.what, each.urn, each.cause)))
+
+
+def _accepted(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
+    """The risks of the steps, without those of new or changed resources of a type that the settings of the stack accept.
+
+    What a stack creates first interrupts nobody, except by a kind that nothing knows.
+    """
+    accepted = guards.accepted_types if guards else frozenset()
+    types = {step.urn: step.type for step in preview.steps}
+    has_users = any(step.before is not None for step in preview.steps if step.type != STACK_TYPE)
+    new = {step.urn for step in preview.steps if step.op in ("create", "import")}
+    for each in _step_risks(preview.steps):
+        is_unknown = not is_known(types.get(each.urn, ""))
+        if is_unknown and types.get(each.urn) in accepted and each.what in ("created", CHANGES):
+            continue
+        if has_users or is_unknown or each.weight != DISRUPTIVE or each.urn not in new:
+            yield each
 
 
 def _softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
@@ -37,9 +56,9 @@ def _softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
         step = removals.get(each.urn) if each.what == "deleted" and not each.is_rejected else None
         if step is None or not owned(step.type):
             yield each
-        elif step.type == SECRET:
+        elif step.type in (SECRET, CONFIG_MAP):
             names = _names(step)
-            keeps_weight = not stays.isdisjoint(names) or went.isdisjoint(names)
+            keeps_weight = not stays.isdisjoint(names) or (step.type == SECRET and went.isdisjoint(names))
             yield each if keeps_weight else replace(each, weight=ROUTINE, consequence="no pod of the stack uses it any longer")
         elif (owner := removals.get(step.parent)) is not None and not (owner.old and owner.old.custom) and stays.isdisjoint(_names(step)):
             yield replace(each, weight=ROUTINE, consequence=f"goes with {clean(owner.kind)} {clean(owner.name)}")
@@ -78,8 +97,9 @@ def _step_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
             yield from each.risks
 
 
-def _outages(figures: Figures, *, reported: Collection[str]) -> Iterator[Risk]:
+def _outages(figures: Figures, preview: Preview, *, reported: Collection[str]) -> Iterator[Risk]:
     """The risks in the figures of a stack; no downtime for resources whose URN is in `reported`."""
+    changes = {step.urn: step.changes for step in preview.changed}
     for each in figures.forecasts:
         if each.has_downtime and not each.stuck and each.urn not in reported:
             minutes = "until a new one is ready" if each.minutes is None else f"for up to {each.minutes} minutes"
@@ -89,7 +109,7 @@ def _outages(figures: Figures, *, reported: Collection[str]) -> Iterator[Risk]:
                 kind=clean(each.kind),
                 name=clean(each.name),
                 urn=clean(each.urn),
-                cause=f"{each.manner}, {each.unavailable} of {each.replicas} replicas at a time",
+                cause=f"{joined([*map(change_text, changes.get(each.urn, ()))], 2, '; ')}; {each.manner}, {each.unavailable} of {each.replicas} replicas at a time",
                 consequence=f"no replica is ready {minutes}",
             )
     for pool in figures.short:

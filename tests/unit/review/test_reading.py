@@ -43,11 +43,15 @@ def test_different_updates_are_listed_one_by_one():
     assert text.count("✏️ to update") == 2
 
 
+def labelled(owner):
+    return {"metadata": {"labels": {"owner": owner}}}
+
+
 def test_a_small_change_fits_a_screen():
     stays = [step("same", DEPLOYMENT, f"m-{index}", model("a:1"), model("a:1")) for index in range(20)]
     stays += [step("same", "aws:ec2/natGateway:NatGateway", "n", {}, {})]
     changed = [
-        step("update", "kubernetes:core/v1:ConfigMap", name, {"data": {"a": "1"}}, {"data": {"a": "2" if name == "a" else name}})
+        step("update", "kubernetes:core/v1:ConfigMap", name, labelled("1"), labelled("2" if name == "a" else name))
         for name in ("a", "b", "c")
     ]
     text = render(report_on(*stays, *changed, PolicyPacks={"inferplan": "1"}))

@@ -40,13 +40,14 @@ def test_verdict_and_counts_are_in_one_line_after_the_marker(changes):
     first, second = comment.render(changes).splitlines()[:2]
     assert first == marker(changes)
     assert second.startswith(
-        "## ⚠️ <code>tiny/dev</code>: 2 risks, 1 of them critical · 1 to create, 1 to update, 2 to replace, 1 to delete"
+        "## ⚠️ <code>tiny/dev</code>: 3 risks, 1 of them critical · 1 to create, 1 to update, 2 to replace, 1 to delete"
     )
 
 
 def test_every_delete_and_replace_is_a_risk_with_its_cause(changes):
     assert [(each.what, each.name, each.cause) for each in changes.stacks[0].risks] == [
         ("replaced", "k", "data.a: secret → secret (changed)"),
+        ("runs another image", "preheat", "spec.template.spec.containers[c].image: x → y"),
         ("deleted", "gpu-0", "no longer declared"),
         ("replaced", "preheat", "spec.template.spec.containers[0].image: x → y"),
     ]
@@ -458,13 +459,14 @@ def test_every_recorded_run_can_be_reported(folder):
 BUCKET = "aws:s3/bucket:Bucket"
 ROUTINE = step("replace", CONFIG_MAP, "a", {"metadata": {"name": "a-1"}}, {"metadata": {"name": "a-2"}}, keys=["metadata.name"])
 LOSS = [step("delete", BUCKET, name, {"bucket": name}) for name in ("weights", "logs")]
-INTERRUPTION = step("update", DEPLOYMENT, "m", {"spec": {"replicas": 2}}, {"spec": {"replicas": 0}})
+INTERRUPTION, STOP = (step("update", DEPLOYMENT, "m", {"spec": {"replicas": 2}}, {"spec": {"replicas": after}}) for after in (1, 0))
 
 
 @pytest.mark.parametrize(
     ("events", "verdict"),
     [
         ([LOSS[0]], "1 critical risk"),
+        ([STOP], "1 critical risk"),
         ([INTERRUPTION], "1 risk"),
         ([LOSS[0], INTERRUPTION], "2 risks, 1 of them critical"),
         ([LOSS[0], ROUTINE], "1 critical risk"),

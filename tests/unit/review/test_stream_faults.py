@@ -19,7 +19,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 LINES = (FIXTURES / "kubernetes-previews" / "changes.ndjson").read_text().splitlines()
 EVENTS = [json.loads(line) for line in LINES]
 RESOURCES = sorted({each["resOutputsEvent"]["metadata"]["urn"] for each in EVENTS if "resOutputsEvent" in each})
-ROUTINE = ("kubernetes:core/v1:ConfigMap", "c", {"data": {"a": "1"}}, {"data": {"a": "2"}})
+ROUTINE = ("kubernetes:apps/v1:Deployment", "c", {"spec": {"replicas": 1}}, {"spec": {"replicas": 2}})
 
 
 def rank_of(lines):
