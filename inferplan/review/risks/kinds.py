@@ -63,7 +63,7 @@ class PropertyRule(Condition):
 
 
 class Harmless(Condition):
-    """A change that hurts nobody, and why. `parent` is the type of the component that the resource belongs to."""
+    """A harmless change and its reason. `parent` is the type of the component that the resource belongs to."""
 
     parent: re.Pattern[str] | None = None
     reason: str = Field(min_length=10)

@@ -61,7 +61,7 @@ def _against_pods(risk: Risk, step: StepSummary, preview: Preview) -> Risk:
 
 
 def _needed(key: str, pods: Iterable[PodSet]) -> Decimal:
-    """How much of the quota `key` the declared pods use; 0 for a quota of something else."""
+    """The part of the quota `key` that the declared pods use; 0 for a quota of something else."""
     name = key.removeprefix("requests.").removeprefix("limits.")
     used = Decimal(0)
     for each in pods:

@@ -29,7 +29,7 @@ def stack_risks(preview: Preview, figures: Figures, guards: Guards | None) -> tu
 def _accepted(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
     """The risks of the steps, without those of new or changed resources of a type that the settings of the stack accept.
 
-    What a stack creates first interrupts nobody, except by a kind that nothing knows.
+    What a new stack creates interrupts no one, unless its kind is unknown.
     """
     accepted = guards.accepted_types if guards else frozenset()
     types = {step.urn: step.type for step in preview.steps}
