@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -230,7 +231,7 @@ def update(kind, path, value):
         old["metadata"] = copy.deepcopy(META["metadata"] | PLAIN[type_]["metadata"])
     new = copy.deepcopy(old)
     *parts, last = parse(path)
-    holder = new
+    holder: Any = new
     for part in parts:
         if isinstance(part, int) and part == len(holder):
             holder.append({})
