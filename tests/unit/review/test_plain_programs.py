@@ -316,7 +316,7 @@ def test_a_quota_below_the_declared_pods_is_critical():
 def test_downtime_names_what_causes_it():
     old = META | PLAIN["kubernetes:apps/v1:Deployment"]
     old = {**old, "spec": {**old["spec"], "strategy": {"type": "Recreate"}}}
-    new = copy.deepcopy(old)
+    new: Any = copy.deepcopy(old)
     new["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = "debug"
     risks = make_report([preview(step("update", "kubernetes:apps/v1:Deployment", "mixtral", old, new))]).stacks[0].risks
     (downtime,) = [each for each in risks if each.what == "has downtime during the rollout"]
