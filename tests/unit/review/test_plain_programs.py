@@ -38,8 +38,8 @@ POD = {
         {"name": "conf", "configMap": {"name": "mixtral-conf"}},
     ],
 }
-META = {"metadata": {"name": "mixtral", "namespace": "ai", "labels": {"team": "nlp"}, "annotations": {"owner": "anna"}}}
-PLAIN = {
+META: dict[str, Any] = {"metadata": {"name": "mixtral", "namespace": "ai", "labels": {"team": "nlp"}, "annotations": {"owner": "anna"}}}
+PLAIN: dict[str, Any] = {
     "kubernetes:apps/v1:Deployment": {
         "spec": {
             "replicas": 3,
