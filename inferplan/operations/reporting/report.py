@@ -19,6 +19,7 @@ from inferplan.operations.errors import RequestError
 from inferplan.operations.project import SETTINGS_FOLDERS, project_root
 from inferplan.operations.reporting.violation_formats import read_rule
 from inferplan.operations.revisions import commit_of, git, git_list, touched_between
+from inferplan.policies.engine.identity import identity_of, is_source
 from inferplan.policies.engine.settings import today
 from inferplan.review.capacity.capacity import Offer
 from inferplan.review.capacity.declared import Declared
@@ -150,7 +151,7 @@ class Change:
             before = self._settings(self.base, stack) or {} if self.base else None
         except ValueError as error:
             after, before, unread = {}, None, str(error)
-        return Guards(after=after, before=before, today=today(), unread=unread, code=self._pack_files)
+        return Guards(after=after, before=before, today=today(), unread=unread, code=self._pack_files, packs=self._packs)
 
     def config_before(self, stack: str) -> dict[str, str] | None:
         text = self._text(self.base, f"stacks/Pulumi.{stack}.yaml") if self.base else None
@@ -168,6 +169,20 @@ class Change:
         packs = [folder.rpartition("/")[0] for folder in SETTINGS_FOLDERS]
         paths = ["--", *packs, *(f":!{folder}" for folder in SETTINGS_FOLDERS)]
         return tuple(git_list(self.root, "diff", "--name-only", "-z", self.base, self.head, *paths) or ())
+
+    @cached_property
+    def _packs(self) -> tuple[str, str]:
+        """The identity of the project's own pack on both sides, "" where it has none."""
+        return self._pack(self.base) if self.base else "", self._pack(self.head)
+
+    def _pack(self, revision: str) -> str:
+        folder = SETTINGS_FOLDERS[0].rpartition("/")[0]
+        if revision:
+            names = git_list(self.root, "ls-tree", "-r", "--name-only", "-z", revision, "--", f"{folder}/") or ()
+        else:
+            names = [each.relative_to(self.root).as_posix() for each in (self.root / folder).rglob("*") if each.is_file()]
+        own = {name.removeprefix(f"{folder}/"): name for name in names}
+        return identity_of({short: (self._text(revision, name) or "").encode() for short, name in own.items() if is_source(short)})
 
     def _settings(self, revision: str, stack: str) -> dict[str, Any] | None:
         paths = [f"{folder}/{stack}.json" for folder in SETTINGS_FOLDERS]

@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from inferplan.policies.engine.evaluate import Outcome
+from inferplan.policies.engine.identity import own_identity
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, expiry_message
 from inferplan.review.reading.events import PolicyEvent
@@ -96,7 +97,8 @@ _LINE = re.compile(r"(?P<unjudged>not evaluated: )?\[(?P<rule>[a-z0-9-]+)\] (?P<
 
 
 def packs() -> dict[str, str]:
-    return {PACK: version("inferplan")}
+    """The pack that runs here, with its identity."""
+    return {PACK: own_identity()}
 
 
 def policy_events(report: Report) -> Iterator[dict[str, Any]]:

@@ -19,6 +19,7 @@ from inferplan.review.risks.policies import label_of
 from inferplan.review.risks.risk import Risk
 
 _ORDER = 3000
+_PACK = "inferplan"
 _STRICTNESS = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 3}
 _LONGEST = 200
 
@@ -27,13 +28,17 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """The policy settings of one stack on both sides; `before` is None where it is not known. `code` are changed files of the pack."""
+    """The policy settings of one stack on both sides; `before` is None where it is not known. `code` are changed files of the pack.
+
+    `packs` is the identity of the project's own pack on both sides, "" where it has none or where it is not known.
+    """
 
     after: Settings = field(default_factory=dict)
     before: Settings | None = None
     today: str = ""
     unread: str = ""
     code: tuple[str, ...] = ()
+    packs: tuple[str, str] = ("", "")
 
     @property
     def accepted_types(self) -> frozenset[str]:
@@ -58,20 +63,32 @@ GuardReader = Callable[[str], Guards]
 
 def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
     """The risks of changes to the guards; those that name no rule are of the stack of `preview`."""
-    for risk in (*_budget_risks(preview), *(_policy_risks(guards) if guards else ())):
+    for risk in (*_budget_risks(preview), *(_policy_risks(guards) if guards else ()), *(_pack_risks(preview, guards) if guards else ())):
         yield risk if risk.name else replace(risk, kind="stack", name=clean(preview.stack))
 
 
 def _policy_risks(guards: Guards) -> Iterator[Risk]:
     if guards.unread:
         yield _risk(CRITICAL, "policy settings cannot be read", guards.unread, "exemptions from the policies are unknown")
-    if guards.code:
-        consequence = "rules may miss violations that they found before: review their code"
-        yield _risk(DISRUPTIVE, "the policy pack changes", joined(guards.code, 3), consequence)
     if guards.before is not None:
         yield from _exemption_risks(guards.before, guards.after)
         for key in sorted({*guards.before, *guards.after} - {"exemptions"}):
             yield from _setting_risks(key, guards.before.get(key), guards.after.get(key))
+
+
+def _pack_risks(preview: Preview, guards: Guards) -> Iterator[Risk]:
+    """The risks of another pack than that of the base. Only a plan of inferplan states the identity of the pack that judged it."""
+    before, after = guards.packs
+    stated = next((version for name, version in preview.policy_packs.items() if name.partition("|")[0] == _PACK), None)
+    if guards.code or (before and before != after):
+        packs = f"{before or 'unknown'} → {after or 'unknown'}"
+        consequence = "rules may miss violations that they found before: review their code"
+        yield _risk(CRITICAL, "the policy pack changes", f"{packs}; {joined(guards.code, 3)}" if guards.code else packs, consequence)
+    if before and stated is None and preview.form == "events" and not preview.incomplete:
+        yield _risk(CRITICAL, "no policy pack ran", f"the base has {before}", "violations of its rules are unknown: preview with the pack")
+    elif before and stated and "sha256:" in stated and stated not in guards.packs:
+        consequence = "rules of the base may not have run: plan again with its pack"
+        yield _risk(CRITICAL, "was judged by another policy pack", f"{before} → {clean(stated)}", consequence)
 
 
 def _exemption_risks(before: Settings, after: Settings) -> Iterator[Risk]:

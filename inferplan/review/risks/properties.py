@@ -10,17 +10,17 @@ from functools import cached_property
 from operator import ne
 from typing import Any
 
-from inferplan.kube.paths import MISSING, Path, parse, text_of, value_at
+from inferplan.kube.paths import MISSING, parse, text_of, value_at
 from inferplan.kube.quantity import amount
 from inferplan.review.reading.changes import PropertyChange
 from inferplan.review.reading.events import Step, type_of
-from inferplan.review.reading.values import HIDDEN, SECRET, decoded, show, veil, veil_at
+from inferplan.review.reading.values import HIDDEN, SECRET, show, veil, veil_at
 from inferplan.review.rendering.text import clean, joined, transition
 from inferplan.review.risks.kinds import Condition, Harmless, PropertyRule, harmless_for, rules_for
+from inferplan.review.risks.leaves import differing_leaves, has_parts, leaves
 
 _LONGEST = 80
 _MOST_CAUSES = 3
-_DEEPEST = 40
 _PLACE = re.compile(r"\{([^{}]+)\}")
 _VERSION = re.compile(r"v?[0-9]+(\.[0-9]+)*")
 _DAY = re.compile(r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]")
@@ -34,15 +34,6 @@ class Match:
     name: str
     cause: str
     consequence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A value inside of inputs. `place` leads to it, or to the string whose JSON holds it; `base` is how `place` is written."""
-
-    value: Any
-    place: Path
-    base: str
 
 
 class _Comparison:
@@ -229,7 +220,7 @@ def _cause(rule: PropertyRule, path: str, sides: _Comparison) -> str:
         before, after = (MISSING if each is MISSING else ", ".join(_picked(rule, each)) for each in (before, after))
     if mark := next((each for each in (before, after) if each in (SECRET, HIDDEN)), None):
         return f"{clean(path)}: {mark.text} (changed)"
-    if isinstance(before, list) and isinstance(after, list) and not _has_parts(before) and not _has_parts(after):
+    if isinstance(before, list) and isinstance(after, list) and not has_parts(before) and not has_parts(after):
         # Of two long lists only what differs; where it is the same, the order does.
         removed, added = [each for each in before if each not in after], [each for each in after if each not in before]
         before, after = (removed or MISSING, added or MISSING) if removed or added else (before, after)
@@ -239,64 +230,3 @@ def _cause(rule: PropertyRule, path: str, sides: _Comparison) -> str:
 def _text(value: Any) -> str:
     """`value` as a report shows it, a quantity without quotes."""
     return clean(value) if isinstance(value, str) and amount(value) is not None else show(value)
-
-
-def leaves(value: Any, base: str = "") -> dict[str, Any]:
-    """Every value inside `value`, except maps and lists of maps, by its path after `base`.
-
-    Items of a list that have a `name` are written with it, `spec.containers[server].image`, so that a rule need not know their
-    order; JSON in strings is decoded.
-    """
-    return {path: leaf.value for path, leaf in _leaves(value, MISSING, base, (), None, 0)}
-
-
-def differing_leaves(value: Any, other: Any) -> dict[str, Leaf]:
-    """The leaves of the parts of `value` that differ from `other`, by path."""
-    return dict(_leaves(value, other, "", (), None, 0))
-
-
-def _leaves(value: Any, other: Any, path: str, place: Path, base: str | None, depth: int) -> Iterator[tuple[str, Leaf]]:
-    if isinstance(value, str) and (document := decoded(value)) is not value:
-        value, base = document, path if base is None else base
-    if isinstance(other, str):
-        other = decoded(other)
-    parts = _parts(value, other, path) if depth < _DEEPEST else None
-    if parts is not None:
-        for text, key, item, match in parts:
-            yield from _leaves(item, match, text, (*place, key) if base is None else place, base, depth + 1)
-    elif path:
-        yield path, Leaf(value, place, path if base is None else base)
-
-
-def _parts(value: Any, other: Any, path: str) -> list[tuple[str, str | int, Any, Any]] | None:
-    """Path, key, item and the item of `other` for each part of `value` that differs from it; None for a value without parts."""
-    if isinstance(value, dict) and value:
-        matches = other if isinstance(other, dict) else {}
-        return [(_joined(path, key), key, item, match) for key, item in value.items() if item != (match := matches.get(key, MISSING))]
-    if not _has_parts(value):
-        return None
-    labels, matches = _labels(value), _by_label(other)
-    if len({*labels}) < len(labels):
-        matches = {}
-    items = enumerate(zip(labels, value, strict=True))
-    return [(f"{path}[{label}]", index, item, match) for index, (label, item) in items if item != (match := matches.get(label, MISSING))]
-
-
-def _has_parts(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
-
-
-def _labels(items: list[Any]) -> list[str]:
-    names = (item.get("name") if isinstance(item, dict) else None for item in items)
-    return [name if isinstance(name, str) else str(index) for index, name in enumerate(names)]
-
-
-def _by_label(items: Any) -> dict[str, Any]:
-    """The items of a list by label; none where labels are ambiguous."""
-    labels = _labels(items) if _has_parts(items) else []
-    return dict(zip(labels, items, strict=True)) if labels and len({*labels}) == len(labels) else {}
-
-
-def _joined(path: str, key: str) -> str:
-    part = text_of((key,))
-    return f"{path}{part}" if not path or part.startswith("[") else f"{path}.{part}"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from inferplan.kube.marks import OUTPUT, SECRET, SIGNATURE, UNKNOWN_TEXT
 from inferplan.review.reading.values import at, veil, veil_at
-from inferplan.review.risks.properties import differing_leaves, leaves
+from inferplan.review.risks.leaves import differing_leaves, leaves
 
 CANARY = "canary-1f6b0c2d9e"
 _SECRET = {SIGNATURE: SECRET, "ciphertext": CANARY}
