@@ -190,3 +190,32 @@ def test_a_change_is_compared_with_where_it_left_its_target():
         assert jobs[name]["env"]["BASE"] == "${{ needs.stacks.outputs.base }}"
     (checkout,) = [each for each in jobs["preview"]["steps"] if "checkout" in each.get("uses", "")]
     assert checkout["with"]["ref"] == "${{ github.sha }}"
+
+
+@pytest.mark.parametrize(("job", "base"), [("preview", "the merge's first parent"), ("plan", "$BASE")])
+def test_a_change_is_judged_by_the_pack_of_its_base_with_its_own_settings(tmp_path, job, base):
+    from tests.checkouts import git
+
+    job = parsed(ROOT / ".github" / "workflows" / "preview.yml")["jobs"][job]
+    (restore,) = [each for each in job["steps"] if each.get("name") == "Judge with the policy pack of the base"]
+    judging = next(each for each in job["steps"] if "pulumi preview" in each.get("run", "") or "inferplan plan" in each.get("run", ""))
+    assert job["steps"].index(restore) < job["steps"].index(judging)
+    rules, settings = tmp_path / "inferplan" / "policies" / "rules", tmp_path / "inferplan" / "policies" / "stacks" / "blue.json"
+    rules.mkdir(parents=True)
+    settings.parent.mkdir()
+    (rules / "pods.py").write_text("strict")
+    (rules / "roles.py").write_text("strict")
+    settings.write_text("old")
+    git(tmp_path, "init", "--quiet", "--initial-branch", "main")
+    for commit in ("base", "head"):
+        git(tmp_path, "add", "--all")
+        git(tmp_path, "commit", "--quiet", "--message", commit)
+        if commit == "base":
+            (rules / "pods.py").unlink()
+            (rules / "roles.py").write_text("lax")
+            (rules / "override.py").write_text("patches the others")
+            settings.write_text("new")
+    environment = {**os.environ, "BASE": git(tmp_path, "rev-parse", "HEAD^1")}
+    subprocess.run(["bash", "-e", "-c", restore["run"]], cwd=tmp_path, env=environment, check=True)  # noqa: S607 - any bash will do
+    assert {each.name: each.read_text() for each in rules.iterdir()} == {"pods.py": "strict", "roles.py": "strict"}, base
+    assert settings.read_text() == "new"

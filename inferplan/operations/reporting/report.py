@@ -62,7 +62,8 @@ def report_on(gathered: Sequence[Preview | Findings], provenance: Provenance, *,
     reproduce = [_preview_command(each) for each in previews if each.stack]
     files = " ".join(dict.fromkeys(quote(f"{each.stack}.ndjson") for each in previews if each.stack))
     reproduce += [f"inferplan report {files}"] if files else []
-    provenance = replace(provenance, base=base, versions=(f"inferplan {version('inferplan')}",), reproduce=tuple(dict.fromkeys(reproduce)))
+    versions = [f"inferplan {version('inferplan')}", *(f"policies {each}" for each in change.packs[1:] if each)]
+    provenance = replace(provenance, base=base, versions=tuple(versions), reproduce=tuple(dict.fromkeys(reproduce)))
     return make_report(
         previews, provenance=provenance, read_offer=read_offer, read_rule=read_rule, rehearsals=rehearsals, read_guards=change.guards
     )
@@ -151,7 +152,7 @@ class Change:
             before = self._settings(self.base, stack) or {} if self.base else None
         except ValueError as error:
             after, before, unread = {}, None, str(error)
-        return Guards(after=after, before=before, today=today(), unread=unread, code=self._pack_files, packs=self._packs)
+        return Guards(after=after, before=before, today=today(), unread=unread, code=self._pack_files, packs=self.packs)
 
     def config_before(self, stack: str) -> dict[str, str] | None:
         text = self._text(self.base, f"stacks/Pulumi.{stack}.yaml") if self.base else None
@@ -171,7 +172,7 @@ class Change:
         return tuple(git_list(self.root, "diff", "--name-only", "-z", self.base, self.head, *paths) or ())
 
     @cached_property
-    def _packs(self) -> tuple[str, str]:
+    def packs(self) -> tuple[str, str]:
         """The identity of the project's own pack on both sides, "" where it has none."""
         return self._pack(self.base) if self.base else "", self._pack(self.head)
 

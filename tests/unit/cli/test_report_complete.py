@@ -255,3 +255,51 @@ def test_bad_options_get_a_sentence(capsys, arguments, words):
         run(["report", *arguments])
     assert end.value.code == 2
     assert words in capsys.readouterr().err
+
+
+RULES = "inferplan/policies/rules/mine.py"
+
+
+@pytest.fixture
+def pack(repository):
+    """The identity of a pack of two rules that the base has."""
+    from inferplan.operations.reporting.report import Change
+
+    (repository / RULES).parent.mkdir(parents=True, exist_ok=True)
+    (repository / RULES).write_text("@resource_rule(X)\ndef one(): ...\n\n\n@stack_rule()\ndef two(): ...\n")
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "Rules")
+    return Change(repository, git(repository, "rev-parse", "main"), "").guards("prod").packs[0]
+
+
+def stated(content, pack):
+    return content.replace('"PolicyPacks": {"inferplan": "1"}', json.dumps({"PolicyPacks": pack})[1:-1])
+
+
+def first_risk(folder, commit, content):
+    _, text, data = report(folder, commit, {"prod.ndjson": content})
+    (stack,) = [each for each in data["stacks"] if each["stack"] == "prod"]
+    return next(((each["what"], each["weight"], each["cause"]) for each in stack["risks"]), None), text
+
+
+@pytest.mark.parametrize("content", [None, "@resource_rule(X)\ndef one(): ...\n"])
+def test_a_pack_that_is_thinned_out_is_critical_and_counts_its_rules(repository, pack, content):
+    path = repository / RULES
+    commit = head(repository, lambda: path.unlink() if content is None else path.write_text(content))
+    (what, weight, cause), text = first_risk(repository, commit, plan_of("prod"))
+    assert (what, weight) == ("the policy pack changes", 0)
+    assert " 2 rules, sha256:" in pack
+    assert f"{pack} → " in cause
+    assert " 1 rules" in cause or content is None
+    assert "rules/mine.py" in text
+
+
+def test_a_plan_that_another_pack_judged_is_critical_and_the_same_pack_is_not(repository, pack):
+    commit = head(repository, edit_stack(repository, "prod"))
+    assert first_risk(repository, commit, stated(plan_of("prod"), {"inferplan": pack}))[0] is None
+    other = pack.replace("2 rules", "1 rules").replace("sha256:", "sha256:0")
+    (what, weight, cause), _ = first_risk(repository, commit, stated(plan_of("prod"), {"inferplan": other}))
+    assert (what, weight) == ("was judged by another policy pack", 0)
+    assert cause == f"{pack} → {other}"
+    (what, weight, _), _ = first_risk(repository, commit, stated(plan_of("prod"), {}))
+    assert (what, weight) == ("no policy pack ran", 0)
