@@ -279,7 +279,7 @@ def stated(content, pack):
 def first_risk(folder, commit, content):
     _, text, data = report(folder, commit, {"prod.ndjson": content})
     (stack,) = [each for each in data["stacks"] if each["stack"] == "prod"]
-    return next(((each["what"], each["weight"], each["cause"]) for each in stack["risks"]), None), text
+    return next(((each["what"], each["weight"], each["cause"]) for each in stack["risks"]), ("", 9, "")), text
 
 
 @pytest.mark.parametrize("content", [None, "@resource_rule(X)\ndef one(): ...\n"])
@@ -296,7 +296,7 @@ def test_a_pack_that_is_thinned_out_is_critical_and_counts_its_rules(repository,
 
 def test_a_plan_that_another_pack_judged_is_critical_and_the_same_pack_is_not(repository, pack):
     commit = head(repository, edit_stack(repository, "prod"))
-    assert first_risk(repository, commit, stated(plan_of("prod"), {"inferplan": pack}))[0] is None
+    assert first_risk(repository, commit, stated(plan_of("prod"), {"inferplan": pack}))[0] == ("", 9, "")
     other = pack.replace("2 rules", "1 rules").replace("sha256:", "sha256:0")
     (what, weight, cause), _ = first_risk(repository, commit, stated(plan_of("prod"), {"inferplan": other}))
     assert (what, weight) == ("was judged by another policy pack", 0)
