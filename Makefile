@@ -10,7 +10,10 @@ INFERPLAN := .venv/bin/inferplan
 # Two workers per core: many tests wait for a control plane or a server.
 PYTEST := .venv/bin/python -m pytest -n 4 --dist loadfile
 # The example stacks are encrypted with this public passphrase. Use another one for your stacks.
-export PULUMI_CONFIG_PASSPHRASE ?= inferplan-example
+ifeq ($(origin PULUMI_CONFIG_PASSPHRASE),undefined)
+export PULUMI_CONFIG_PASSPHRASE := inferplan-example
+export INFERPLAN_DEFAULT_PASSPHRASE := 1
+endif
 # Without bytecode on disk every process compiles the provider SDKs again, which takes longer than a plan.
 unexport PYTHONDONTWRITEBYTECODE
 

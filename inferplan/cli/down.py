@@ -52,4 +52,8 @@ def _empty(name: str) -> int:
     with ProgressView() as view:
         outcome = empty_cluster(name, listener=view.resource, step=view.step)
     say(f"{len(outcome.deleted)} objects deleted in {outcome.seconds:.1f} s")
+    if outcome.left:
+        say(
+            f"{len(outcome.left)} objects of this rehearsal are left: {', '.join(map(str, outcome.left))}. Remove them with: inferplan down {name} --cluster"
+        )
     return len(outcome.deleted)

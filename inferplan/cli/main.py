@@ -10,7 +10,9 @@ import gc
 import io
 import os
 import shlex
+import signal
 import sys
+import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +22,7 @@ from typer.core import TyperGroup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FAILED, BAD_INPUT, UNSETTLED, INTERRUPTED = 1, 2, 3, 130
+FAILED, BAD_INPUT, UNSETTLED, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 
 # In the order of a day's work. The help text is here so that listing the commands loads none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -117,8 +119,20 @@ def main() -> None:
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command line `arguments` (sys.argv by default) and exit.
 
-    0 done, 1 failed or blocked, 2 bad input, 3 something is not as declared, 130 interrupted.
+    0 done, 1 failed or blocked, 2 bad input, 3 something is not as declared, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM).
     """
+    terminated = threading.Event()
+
+    def end(*_: object) -> None:
+        # Once: a second signal must not cut off what is being finished.
+        if not terminated.is_set():
+            from inferplan.operations.errors import Terminated
+
+            terminated.set()
+            raise Terminated
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, end)
     # A loaded stack lives until the end; collecting it again and again took a twelfth of `plan` (2026-11).
     gc.set_threshold(100_000, 20, 100)
     for stream in (sys.stdout, sys.stderr):
@@ -134,6 +148,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
         from inferplan.cli.screen import say
 
         say(f"inferplan: interrupted; what was done stays. To continue, run: {shlex.join(['inferplan', *line])}")
+        code = TERMINATED if terminated.is_set() else code
     sys.exit(code if line else BAD_INPUT)
 
 

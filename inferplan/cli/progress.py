@@ -83,11 +83,19 @@ class ProgressView:
                     self._print(f"[red]x[/] {target}: {escape(message)}\n    {escape(remedy)}")
                 case engine.Skipped(target=target, because=because):
                     self._print(f"[yellow]o[/] {target} was not applied, because {because} failed")
-                case engine.Deleting():
-                    self._wait(key, _Wait(f"{event.target}: deleting, {event.reason}", time.monotonic()), event.reason, quiet=True)
-                case engine.Deleted(target=target):
-                    self._forget(key)
-                    self._print(f"[red]-[/] {target}")
+                case engine.Deleting() | engine.Deleted() | engine.JournalRepaired():
+                    self._end(key, event)
+
+    def _end(self, key: str, event: engine.Deleting | engine.Deleted | engine.JournalRepaired) -> None:
+        match event:
+            case engine.Deleting(target=target, reason=reason):
+                self._wait(key, _Wait(f"{target}: deleting, {reason}", time.monotonic()), reason, quiet=True)
+            case engine.Deleted(target=target):
+                self._forget(key)
+                self._print(f"[red]-[/] {target}")
+            case engine.JournalRepaired(damage=damage, adopted=adopted):
+                names = escape(f": {', '.join(adopted)}" if adopted else "")
+                self._print(f"[yellow]![/] {escape(damage)}. {len(adopted)} objects of this rehearsal that it lacks are adopted{names}")
 
     def __rich__(self) -> Text:
         """The last line: how long the first wait has lasted, and how many others there are."""

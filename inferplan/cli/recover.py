@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -9,11 +10,11 @@ import typer
 from inferplan.cli.arguments import Context, EngineName, Stack, Yes, json_option
 from inferplan.cli.screen import say, show_json
 from inferplan.cli.up import explain, find_target, rehearse
-from inferplan.operations.errors import RequestError
+from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.live import LiveCluster
 from inferplan.operations.recovery.declared import declared_keys
 from inferplan.operations.recovery.pulumi_stack import check_settled, diagnose_target, repair_stack
-from inferplan.operations.recovery.rehearsed import findings, running_cluster
+from inferplan.operations.recovery.rehearsed import findings, interrupted_down, running_cluster
 from inferplan.operations.recovery.volumes import settle_volumes, volume_findings
 from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.update import Engine, UpdateOptions
@@ -35,7 +36,7 @@ def command(
     engine = engine.resolved()
     workspace = open_workspace(stack)
     if engine is Engine.REHEARSAL:
-        problems = _recover_rehearsal(workspace, dry_run=dry_run)
+        problems = _recover_rehearsal(workspace, yes=yes, dry_run=dry_run)
     else:
         problems = _recover(workspace, UpdateOptions(yes=yes, refresh=True), context, dry_run=dry_run, cancel_lock=cancel_lock)
     if as_json:
@@ -64,7 +65,7 @@ def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, 
     return problems
 
 
-def _recover_rehearsal(workspace: Workspace, *, dry_run: bool) -> list[str]:
+def _recover_rehearsal(workspace: Workspace, *, yes: bool, dry_run: bool) -> list[str]:
     """Explain, then apply the stack. The lock needs no repair: the kernel releases it when its process dies."""
     cluster = running_cluster(workspace)
     recording = workspace.record()
@@ -72,6 +73,15 @@ def _recover_rehearsal(workspace: Workspace, *, dry_run: bool) -> list[str]:
     problems = [*findings(cluster), *volume_findings(declared, LiveCluster(cluster.get))]
     for line in problems or ["every object of the last run exists and was recorded"]:
         say(f"  {line}")
-    if not dry_run:
-        rehearse(workspace, recording)
+    if dry_run:
+        return problems
+    if (left := interrupted_down(cluster)) and not yes:
+        say(
+            f"the last run was a down that did not finish: {left} of its objects are left. To finish it: inferplan down {workspace.rehearsal_arguments}"
+        )
+        if not sys.stdin.isatty():
+            raise OperationError(f"Nothing was changed. To create the stack again: inferplan recover {workspace.rehearsal_arguments} --yes")
+        if not typer.confirm("Create the stack again?", default=False, err=True):
+            raise OperationError("Nothing was changed")
+    rehearse(workspace, recording)
     return problems

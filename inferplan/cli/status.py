@@ -27,6 +27,8 @@ def command(
     """Show the current state of pools, queues, models, stores, Jobs and consumers; exit code 3 while something is not as declared."""
     workspace = open_workspace(stack)
     state = _read(workspace, context)
+    if workspace.secrets.placeholders:
+        note([f"keys and other secrets were not compared: {workspace.secrets.reason}"])
     show_status(state, as_json=as_json)
     if not state.state.settled:
         rehearsed = context is None and status(workspace.stack) == "running"

@@ -32,7 +32,7 @@ from inferplan.operations.simulated_cluster import Cluster, purchases, start
 from inferplan.operations.status.status import stack_status
 from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.buying import purchase_lines
-from inferplan.operations.updating.downtime import declared_servers, downtimes, live_scaler_changes, live_servers
+from inferplan.operations.updating.downtime import declared_servers, downtimes, live_scaler_changes, live_servers, with_live_secrets
 from inferplan.operations.updating.update import (
     Engine,
     UpdateOptions,
@@ -43,7 +43,7 @@ from inferplan.operations.updating.update import (
     update_target,
     violation_error,
 )
-from inferplan.operations.workspace import Recording, Workspace, open_workspace
+from inferplan.operations.workspace import Recording, Workspace, export_of_make, open_workspace
 
 if TYPE_CHECKING:
     from inferplan.operations.workspace import Outcome
@@ -172,7 +172,10 @@ def note_consequences(workspace: Workspace, recording: Recording, live: LiveClus
     """Say which scalers the update changes on the `live` cluster, and which servers it interrupts."""
     namespace = workspace.settings.namespace
     note(live_scaler_changes(live, namespace, recording))
-    note(downtimes(live_servers(live, namespace), declared_servers(recording)))
+    before, after = live_servers(live, namespace), declared_servers(recording)
+    if workspace.secrets.placeholders:
+        after = with_live_secrets(before, after)
+    note(downtimes(before, after))
 
 
 def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = False, karpenter: bool = False) -> None:
@@ -200,7 +203,7 @@ def _limits(workspace: Workspace, recording: Recording) -> list[str]:
     """Notes on what this rehearsal does not show."""
     limits = []
     if workspace.secrets.placeholders:
-        limits.append(f"keys of this rehearsal are placeholders: {workspace.secrets.reason}")
+        limits.append(f"new keys of this rehearsal are placeholders, and existing Secrets stay as they are: {workspace.secrets.reason}")
     if not workspace.simulated:
         cloud = workspace.settings.cluster.cloud
         requests = "" if cloud is None else f", and no request goes to {cloud}"
@@ -223,6 +226,7 @@ def _next_commands(workspace: Workspace, cluster: Cluster) -> list[tuple[str, st
     activate = f"source {short_path(Path(sys.executable).parent / 'activate')}"
     return [
         *([] if shutil.which("inferplan") else [(activate, "puts inferplan on your PATH")]),
+        *([(export, "opens the secrets of the examples")] if (export := export_of_make()) else []),
         (f"inferplan status {workspace.typed}", "these tables again"),
         (f"inferplan plan {workspace.typed}", f"what {workspace.file.shown_path} declares"),
         (f"kubectl --kubeconfig {cluster.kubeconfig} get pods -A", "any Kubernetes tool works on this cluster"),

@@ -11,6 +11,9 @@ MODEL_SIZE = f"{DOMAIN}/model-size"
 MONTHLY_BUDGET = f"{DOMAIN}/monthly-budget-usd"
 SERVER_KEY = f"{DOMAIN}/server-key"
 """Annotation: a digest of the key between gateway and model server."""
+GATEWAY_KEYS = f"{DOMAIN}/keys"
+"""Annotation: a digest of the keys that the gateway accepts."""
+SECRET_DIGESTS = (SERVER_KEY, GATEWAY_KEYS)
 
 COMPONENT_LABEL = "app.kubernetes.io/component"
 INSTANCE_LABEL = "app.kubernetes.io/instance"

@@ -38,3 +38,7 @@ def remedy_for(program: str, message: str) -> dict[str, str]:
 def one_line(text: object) -> str:
     """`text` on one line of at most 300 characters, for a message."""
     return " ".join(str(text).split())[:300]
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM ended the command. Unlike Ctrl-C it reaches this process alone, not its children."""

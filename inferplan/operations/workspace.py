@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 from collections.abc import Collection
 from contextlib import nullcontext
@@ -15,7 +16,7 @@ from inferplan.operations.planning.simulated_nodes import simulated_objects
 from inferplan.operations.project import program_folder, project_root, short_path, stack_file, stack_files, stack_name
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.rehearsal.progress import Progress
-from inferplan.rehearsal.secrets import SecretsError, open_secrets
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError, open_secrets
 from inferplan.stackfile.encrypted import position_of
 from inferplan.stackfile.imported_keys import with_secrets
 from inferplan.stackfile.reader import PROJECT, StackFile, read_stack
@@ -87,7 +88,8 @@ class Workspace:
         pools = bought_pools(self.settings) if karpenter else {}
         with buying(self.settings, cluster, step) if pools else nullcontext():
             program = partial(self.rehearsed, bought=pools.keys())
-            return apply(program, cluster, **self.engine_input(), listener=listener, ensure_crds=installer(cluster, step))
+            settings = {"listener": listener, "ensure_crds": installer(cluster, step), "placeholders": self.secrets.placeholders}
+            return apply(program, cluster, **self.engine_input(), **settings)
 
     def program(self) -> None:
         """Run the unchanged program, the folder that Pulumi.yaml names as `main`."""
@@ -110,3 +112,8 @@ def open_workspace(stack: str) -> Workspace:
     path = stack_file(root, stack).absolute()
     file = read_stack(path, shown_path=short_path(path))
     return Workspace(root=root, stack=stack_name(path), file=file, settings=validate(file))
+
+
+def export_of_make() -> str:
+    """The command that sets the passphrase of the examples, which the Makefile exports to its own commands only; "" without make."""
+    return f"export PULUMI_CONFIG_PASSPHRASE={EXAMPLE_PASSPHRASE}" if os.environ.get("INFERPLAN_DEFAULT_PASSPHRASE") else ""

@@ -13,13 +13,12 @@ from inferplan.components.gateway.proxy import ProxyLayout
 from inferplan.components.gateway.spec import PROXY_REQUESTS, NginxGatewaySpec
 from inferplan.components.kubernetes import apps, core, meta
 from inferplan.components.pod_parts import container_security, spread
-from inferplan.kube.names import DOMAIN, EPHEMERAL_STORAGE
+from inferplan.kube.names import EPHEMERAL_STORAGE, GATEWAY_KEYS
 
 HTTP_PORT = 8080
 GRPC_PORT = 8082
 STATUS_PORT = 8081
 CONFIG = "/etc/gateway"
-KEYS_ANNOTATION = f"{DOMAIN}/keys"
 LAYOUT = ProxyLayout()
 _KEYS = "/etc/gateway-keys"
 _USER = 101
@@ -55,7 +54,7 @@ def deployment(
         progress_deadline_seconds=600,
         revision_history_limit=3,
         template=core.PodTemplateSpecArgsDict(
-            metadata=meta.ObjectMetaArgsDict(labels=dict(labels), annotations={KEYS_ANNOTATION: fingerprint}),
+            metadata=meta.ObjectMetaArgsDict(labels=dict(labels), annotations={GATEWAY_KEYS: fingerprint}),
             spec=core.PodSpecArgsDict(
                 service_account_name=service_account,
                 automount_service_account_token=False,
@@ -74,7 +73,7 @@ def deployment(
 
 def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgsDict:
     fingerprint = core.EnvVarSourceArgsDict(
-        field_ref=core.ObjectFieldSelectorArgsDict(field_path=f"metadata.annotations['{KEYS_ANNOTATION}']")
+        field_ref=core.ObjectFieldSelectorArgsDict(field_path=f"metadata.annotations['{GATEWAY_KEYS}']")
     )
     return core.ContainerArgsDict(
         name="prepare",

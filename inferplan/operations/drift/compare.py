@@ -6,7 +6,6 @@ from typing import Any, Final
 from inferplan.kube.field_owners import Owner, owner_of
 from inferplan.kube.paths import MISSING, Path
 from inferplan.kube.quantity import amount
-from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
 
 _KEYS: Final = ("name", "mountPath", "key", "containerPort", "port", "topologyKey")
 """Fields that identify the items of a list, in the order in which they are tried."""
@@ -71,18 +70,3 @@ def declared_differences(kind: str, live: Any, declared: Any) -> Iterator[Differ
         same = amount(found) == amount(wanted) is not None or (found is MISSING and wanted in (False, 0))
         if not same and owner_of(kind, path) is Owner.STACK:
             yield path, found, wanted
-
-
-def with_unknown_from(live: Any, declared: Any, *, secrets: bool = False) -> Any:
-    """`declared` with the live value for each unknown one, and for each secret one if `secrets`; MISSING where there is none."""
-    if declared is UNKNOWN or (secrets and isinstance(declared, Secret)):
-        return live
-    if isinstance(declared, Mapping):
-        source = live if isinstance(live, Mapping) else {}
-        filled = {name: with_unknown_from(source.get(name, MISSING), value, secrets=secrets) for name, value in declared.items()}
-        return {name: value for name, value in filled.items() if value is not MISSING}
-    if isinstance(declared, list):
-        source = live if isinstance(live, list) and len(live) == len(declared) else [MISSING] * len(declared)
-        filled = [with_unknown_from(one, other, secrets=secrets) for one, other in zip(source, declared, strict=True)]
-        return [each for each in filled if each is not MISSING]
-    return declared

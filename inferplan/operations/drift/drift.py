@@ -23,20 +23,18 @@ from inferplan.kube.field_owners import (
     undeclared,
     writers,
 )
-from inferplan.kube.names import DOMAIN, QUEUE_LABEL, SERVER_KEY
+from inferplan.kube.names import QUEUE_LABEL, SECRET_DIGESTS
 from inferplan.kube.paths import MISSING, Path, mapping, value_at, with_values_of
 from inferplan.operations.drift.cluster import ComparedCluster, DryRunRejected
-from inferplan.operations.drift.compare import Difference, compare, declared_differences, declared_only, with_unknown_from
+from inferplan.operations.drift.compare import Difference, compare, declared_differences, declared_only
 from inferplan.operations.drift.finding import Drift, Finding, action_of, setting_of
 from inferplan.operations.drift.visible import variable_at, visible
 from inferplan.operations.live import ObjectKey
 from inferplan.operations.recovery.declared import registered_objects
 from inferplan.rehearsal.engine.wire.recording import PROVIDER_PREFIX, Recording, Registration
-from inferplan.rehearsal.engine.wire.values import reveal
+from inferplan.rehearsal.engine.wire.values import reveal, with_unknown_from
 
 _FORBIDDEN: Final = 403
-_DIGESTS: Final = (SERVER_KEY, f"{DOMAIN}/keys")
-"""Annotations with a digest of a secret, which cannot be compared if the secrets are not known."""
 _MANAGER: Final = "inferplan-rehearsal"
 """Our field manager where the object records none of ours."""
 
@@ -75,7 +73,7 @@ class _Comparison:
         additions = {path: (writer, found) for writer, path, found in _additions(live, body, key.kind, queued=queued)}
         for path, found, wanted in self._differences(key, body, live):
             ours = owner_of(key.kind, path, queued=queued) is Owner.STACK and path not in additions
-            if ours and (self.secrets_known or path[-1] not in _DIGESTS):
+            if ours and (self.secrets_known or path[-1] not in SECRET_DIGESTS):
                 writer = _writer(live, path, found)
                 yield finding(path=path, live=found, ours=wanted, writer=writer, action=action_of(writer, found, wanted))
         for path, (writer, found) in additions.items():

@@ -1,5 +1,6 @@
 """The objects that the last rehearsal of a stack left on its simulated cluster."""
 
+import contextlib
 from collections.abc import Iterator
 
 from inferplan.operations.errors import UnsettledError
@@ -18,13 +19,28 @@ def running_cluster(workspace: Workspace) -> Cluster:
 
 def findings(cluster: Cluster) -> Iterator[str]:
     """One sentence for each object that the last run did not finish, and for each that is gone since."""
-    from inferplan.rehearsal.engine.apply.journal import read_entries
+    from inferplan.rehearsal.engine.apply.journal import load
+    from inferplan.rehearsal.engine.apply.lost import unrecorded
 
     live = LiveCluster(cluster.get)
-    for entry in read_entries(cluster.directory, cluster.uid):
+    entries, damage = load(cluster.directory, cluster.uid)
+    with contextlib.closing(cluster.api()) as api:
+        lost = [str(key) for key, _ in unrecorded(api, {entry.key for entry in entries})]
+    if damage:
+        yield damage
+    if lost:
+        yield f"{len(lost)} objects of this rehearsal are not in its journal and are adopted: {', '.join(lost)}"
+    for entry in entries:
         key = ObjectKey(entry.api_version, entry.key.kind, entry.key.namespace, entry.key.name)
         there = live.find(key) is not None
         if not entry.done:
             yield f"{key}: the run ended while it was applied, and it {'exists' if there else 'does not exist'}; it is applied again"
         elif not there:
             yield f"{key}: was applied and is gone; it is created again if the stack still declares it"
+
+
+def interrupted_down(cluster: Cluster) -> int:
+    """The number of objects that a `down` left when it was interrupted, 0 if the last run was none."""
+    from inferplan.rehearsal.engine.apply.run import applied, last_command
+
+    return len(applied(cluster)) if last_command(cluster.directory) == "down" else 0

@@ -9,10 +9,11 @@ from typing import Any, Final
 from inferplan.components.gateway.exposure_spec import GatewayApiAccess, IngressAccess, LoadBalancerAccess
 from inferplan.kube.names import INSTANCE_LABEL
 from inferplan.kube.paths import Path, mapping, text_of, with_values_of
-from inferplan.operations.drift.compare import declared_differences, with_unknown_from
+from inferplan.operations.drift.compare import declared_differences
 from inferplan.operations.drift.visible import shown, visible
 from inferplan.operations.live import LiveCluster, ObjectKey, annotation
 from inferplan.operations.recovery.deployment import Declared
+from inferplan.rehearsal.engine.wire.values import with_unknown_from
 from inferplan.stackfile.stack import StackSettings
 
 _COMPARED: Final = (
@@ -31,8 +32,11 @@ MOUNTS: Final = {
 """Kinds of objects that pods mount, with the field of their name, by the field of a volume."""
 
 
-def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tuple[ObjectKey, str]]:
-    """Each difference as the object and a sentence: missing objects, other fields, mounts without their object, no endpoints."""
+def differences(declared: Iterable[Declared], live: LiveCluster, *, secrets_known: bool = True) -> Iterator[tuple[ObjectKey, str]]:
+    """Each difference as the object and a sentence: missing objects, other fields, mounts without their object, no endpoints.
+
+    Digests of secrets are compared only if the secrets are known.
+    """
     everything = list(declared)
     # A Service has no endpoint while a scaler has stopped all replicas of its workload.
     scaled = [(each, live.find(each.key) or {}) for each in everything if each.ignored]
@@ -45,7 +49,7 @@ def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tup
             yield each.key, "is declared and does not exist"
             continue
         if each.key.kind in _COMPARED:
-            fields = list(_other_fields(each, current))
+            fields = list(_other_fields(each, current, secrets_known=secrets_known))
             more = f" and {len(fields) - _MOST} more fields" if len(fields) > _MOST else ""
             if fields:
                 yield each.key, f"differs from the file: {'; '.join(fields[:_MOST])}{more}"
@@ -55,8 +59,8 @@ def differences(declared: Iterable[Declared], live: LiveCluster) -> Iterator[tup
             yield each.key, text
 
 
-def _other_fields(declared: Declared, live: Mapping[str, Any]) -> Iterator[str]:
-    wanted = with_values_of(dict(live), with_unknown_from(live, declared.inputs), declared.ignored)
+def _other_fields(declared: Declared, live: Mapping[str, Any], *, secrets_known: bool) -> Iterator[str]:
+    wanted = with_values_of(dict(live), with_unknown_from(live, declared.inputs, secrets=not secrets_known), declared.ignored)
     for path, found, value in declared_differences(declared.key.kind, {"spec": live.get("spec")}, {"spec": wanted.get("spec")}):
         yield f"{text_of(path)} is {_text(found, path, declared)}, the file says {_text(value, path, declared)}"
 

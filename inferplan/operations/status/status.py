@@ -157,7 +157,7 @@ def stack_status(workspace: Workspace, get: Get, last_line: LastLine = lambda _p
     contract = contract_of(workspace.settings)
     state = read_state(workspace.settings, contract, get, last_line)
     live = LiveCluster(get)
-    changes = differences(declared_objects(recording, namespace), live)
+    changes = differences(declared_objects(recording, namespace), live, secrets_known=not workspace.secrets.placeholders)
     problems = tuple(gateway_problems(workspace.settings, live, rehearsed=rehearsed))
     state = replace(state, differences=tuple((str(key), text) for key, text in changes), gateway=problems)
     return StackStatus(stack=workspace.stack, state=state, contract=contract, recording=recording)

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, SERVER_KEY
-from inferplan.operations.drift.compare import declared_differences, with_unknown_from
+from inferplan.operations.drift.compare import declared_differences
 from inferplan.operations.errors import OperationError
 from inferplan.operations.live import LiveCluster, label
 from inferplan.rehearsal.engine.wire.recording import Recording
-from inferplan.rehearsal.engine.wire.values import reveal
+from inferplan.rehearsal.engine.wire.values import reveal, with_unknown_from
 
 Manifest = Mapping[str, Any]
 _LEAST: Final = "least replicas"
@@ -37,6 +37,11 @@ def live_servers(live: LiveCluster, namespace: str) -> dict[str, Manifest]:
     return _by_model(
         {"kind": kind, **manifest} for version, kind in _WORKLOADS for manifest in live.objects(version, kind, namespace).values()
     )
+
+
+def with_live_secrets(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> dict[str, Manifest]:
+    """The servers of `after` with the secrets of those of `before`, for a program whose secrets are placeholders."""
+    return {name: with_unknown_from(before.get(name, {}), each, secrets=True) for name, each in after.items()}
 
 
 def downtimes(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Iterator[str]:

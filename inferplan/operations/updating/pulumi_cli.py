@@ -4,6 +4,7 @@ Tracebacks of the program are not shown: other events have the cause.
 """
 
 import re
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from inferplan.operations.errors import OperationError, remedy_for
+from inferplan.operations.errors import OperationError, Terminated, remedy_for
 from inferplan.operations.files import read_records
 from inferplan.operations.project import child_environment, project_root
 from inferplan.operations.workspace import Workspace
@@ -69,17 +70,19 @@ def run(arguments: list[str], environment: Mapping[str, str], *, output: int | N
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
-    """The exit code of `process`, and True if Ctrl-C ended it.
+    """The exit code of `process`, and True if Ctrl-C or SIGTERM ended it.
 
-    Ctrl-C reaches Pulumi too, which finishes what runs and releases its lock. `subprocess.run` would kill it after a quarter of a
+    Ctrl-C reaches Pulumi too, SIGTERM is passed on; Pulumi finishes what runs and releases its lock. `subprocess.run` would kill it after a quarter of a
     second and leave both behind.
     """
     interrupted = False
     while True:
         try:
             return process.wait(), interrupted
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as signalled:
             interrupted = True
+            if isinstance(signalled, Terminated):
+                process.send_signal(signal.SIGINT)
 
 
 _COLOUR = re.compile(r"<\{%[^%]*%\}>|\x1b\[[0-9;]*m")

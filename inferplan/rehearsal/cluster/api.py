@@ -187,6 +187,12 @@ class Api:
             raise UnknownKindError(f"{kind} of {api_version}")
         return self._kinds[key]
 
+    def kinds(self) -> Mapping[tuple[str, str], Resource]:
+        """Every kind that the server serves now, by API version and kind."""
+        with self._lock:
+            self._kinds = self._discover()
+            return dict(self._kinds)
+
     def _discover(self) -> dict[tuple[str, str], Resource]:
         kinds: dict[tuple[str, str], Resource] = {}
         for root in ("/api", "/apis"):

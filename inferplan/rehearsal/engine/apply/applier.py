@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from inferplan.rehearsal.cluster.api import ApiError
-from inferplan.rehearsal.engine.apply.journal import Entry, Inventory, Journal
+from inferplan.rehearsal.engine.apply.inventory import Inventory
+from inferplan.rehearsal.engine.apply.journal import ADOPTED, Entry, Journal
 from inferplan.rehearsal.engine.apply.objects import Manner, Objects, Result
 from inferplan.rehearsal.engine.apply.operators import reconcile
 from inferplan.rehearsal.engine.plan.change import compare
@@ -28,7 +29,7 @@ from inferplan.rehearsal.engine.wait.reasons import rejection
 from inferplan.rehearsal.engine.wait.timeouts import limit_of
 from inferplan.rehearsal.engine.wait.waiter import Interrupted, Waiter
 from inferplan.rehearsal.engine.wire.recording import Registration
-from inferplan.rehearsal.engine.wire.values import Secret, has_unknown, mark_secrets, reveal, without_secrets
+from inferplan.rehearsal.engine.wire.values import Secret, has_secret, has_unknown, mark_secrets, reveal, with_unknown_from, without_secrets
 from inferplan.rehearsal.errors import DiskFullError, ObjectFailed, RegistrationRefused
 
 Object = dict[str, Any]
@@ -46,6 +47,8 @@ class Applier:
     objects: Objects
     journal: Journal
     digest_key: bytes
+    secrets_known: bool = True
+    """False if the program got placeholders: secrets in the cluster stay as they are."""
     failures: list[Failed] = field(default_factory=list)
     skipped: list[Target] = field(default_factory=list)
     changes: dict[str, list[Target]] = field(default_factory=lambda: defaultdict(list))
@@ -124,6 +127,14 @@ class Applier:
             conflict = self._inventory.conflict(key, registration, self.objects.get(resource, key))
             if conflict is not None:
                 raise conflict
+        with self._lock:
+            self.declared.add(key)
+        if earlier is not None and not self.secrets_known and (live := self.objects.get(resource, key)) is not None:
+            if key.kind == "Secret" and has_secret(inputs):
+                self._note(target, key, kept := Result(live=live, change="unchanged"), renamed=False)
+                return key, kept
+            inputs = mark_secrets(with_unknown_from(live, inputs, secrets=True), inputs)
+            body, state = reveal(inputs), state_of(replace(registration, inputs=inputs), self.digest_key)
         manner = Manner(
             limit=limit_of(registration.options.custom_timeouts.delete),
             replace=self._replacing(earlier, state),
@@ -133,8 +144,6 @@ class Applier:
             force=is_on(self._provider(state), "enablePatchForce"),
         )
         self.journal.intend(key, inputs["apiVersion"], state)
-        with self._lock:
-            self.declared.add(key)
         try:
             result = self.objects.apply(body, key, resource, manner)
         except (ApiError, ObjectFailed) as error:
@@ -180,7 +189,7 @@ class Applier:
         return provider.inputs if provider else {}
 
     def _replacing(self, entry: Entry | None, state: ResourceState) -> str:
-        if entry is None or not entry.done:
+        if entry is None or not entry.done or entry.urn == ADOPTED:
             return ""
         change = compare(entry.state, state, provider=self._provider(state))
         paths = [each.text for each in change.differences if each.replacing]

@@ -3,6 +3,7 @@
 Each line is one fact in JSON, appended and fsync'd *before* the request, so that a run that is killed leaves no unknown object.
 Entries are keyed by kind, namespace and name, not by URN: a renamed object stays under its old name until it is deleted. An
 incomplete last line after a crash is dropped; its request was not sent. The journal is valid for the cluster with its uid only.
+A journal that was cut off, replaced or filled with something else is `damaged`; its objects are found by their field manager (lost.py).
 Inputs are masked with that uid as key, and only the owner can read the file. Resources outside Kubernetes are not recorded.
 """
 
@@ -11,20 +12,21 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final
 
+from inferplan.kube.field_owners import entries as field_entries
 from inferplan.rehearsal.engine.plan.states import ResourceState, resource_from_json, resource_to_json
-from inferplan.rehearsal.engine.plan.steps import already_exists
 from inferplan.rehearsal.engine.wait.object_events import Key
-from inferplan.rehearsal.engine.wire.recording import Registration
-from inferplan.rehearsal.errors import ObjectFailed
 
+MANAGER: Final = "inferplan-rehearsal"
+"""The field manager of every object that a rehearsal applies."""
 _FORMAT: Final = "inferplan-journal/1"
 _FILE: Final = "applied.jsonl"
+ADOPTED: Final = "urn:inferplan:adopted"
+"""The URN of an object that the rehearsal applied and whose record is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +57,14 @@ class Journal:
     """The journal in `directory` of the cluster with uid `cluster`. One process may open it at a time."""
 
     def __init__(self, directory: Path, cluster: str) -> None:
-        self._path = directory / _FILE
+        self.path = directory / _FILE
         self._cluster = cluster
         self._lock = threading.Lock()
         self._sync_lock = threading.Lock()
         self._written = 0
         self._synced = 0
-        self._entries = {entry.key: entry for entry in read_entries(directory, cluster)}
+        entries, self.damage = load(directory, cluster)
+        self._entries = {entry.key: entry for entry in entries}
         self._order = max((entry.order for entry in self._entries.values()), default=0)
         self._file: IO[bytes] = self._rewrite()
 
@@ -77,6 +80,12 @@ class Journal:
             self._entries[key] = Entry(key=key, api_version=api_version, order=self._order, state=state, existed=existed)
             position = self._append(_to_json(self._entries[key]))
         self._sync(position)
+
+    def adopt(self, key: Key, api_version: str) -> None:
+        """Record an object of the cluster whose record is lost."""
+        state = ResourceState(urn=ADOPTED, type=f"kubernetes:{api_version}:{key.kind}", custom=True, inputs={})
+        self.intend(key, api_version, state)
+        self.applied(key)
 
     def applied(self, key: Key) -> None:
         """Record that the server accepted `key`. Not synced: losing this fact costs one repeated request."""
@@ -98,7 +107,7 @@ class Journal:
             if self._entries:
                 self._rewrite().close()
             else:
-                self._path.unlink(missing_ok=True)
+                self.path.unlink(missing_ok=True)
 
     def _append(self, fact: Mapping[str, Any]) -> int:
         line = json.dumps(fact, separators=(",", ":")).encode() + b"\n"
@@ -118,10 +127,10 @@ class Journal:
             self._synced = reached
 
     def _rewrite(self) -> IO[bytes]:
-        fresh = self._path.with_suffix(".new")
+        fresh = self.path.with_suffix(".new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         file = os.fdopen(descriptor, "wb")
-        facts: list[dict[str, Any]] = [{"format": _FORMAT, "cluster": self._cluster}]
+        facts: list[dict[str, Any]] = [{"format": _FORMAT, "cluster": self._cluster, "entries": len(self._entries)}]
         for entry in sorted(self._entries.values(), key=lambda each: each.order):
             intent, result = _to_json(entry), {"fact": "applied", "key": astuple(entry.key)}
             facts += [intent, result] if entry.existed_once else [intent]
@@ -129,8 +138,8 @@ class Journal:
         file.writelines(json.dumps(fact, separators=(",", ":")).encode() + b"\n" for fact in facts)
         file.flush()
         os.fsync(file.fileno())
-        fresh.replace(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
+        fresh.replace(self.path)
+        directory = os.open(self.path.parent, os.O_RDONLY)
         try:
             os.fsync(directory)
         finally:
@@ -143,25 +152,38 @@ def read_entries(directory: Path, cluster: str) -> list[Entry]:
 
     Only reads, so another process may have the journal open.
     """
+    return load(directory, cluster)[0]
+
+
+def load(directory: Path, cluster: str) -> tuple[list[Entry], str]:
+    """The entries as `read_entries` returns them, and a sentence about the journal's damage, "" if it is whole or of another cluster."""
     entries: dict[Key, Entry] = {}
+    path = directory / _FILE
     try:
-        lines = (directory / _FILE).read_bytes().split(b"\n")[:-1]
+        first, *lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return []
-    facts = [fact for fact in map(_fact, lines) if fact is not None]
-    if not facts or facts[0] != {"format": _FORMAT, "cluster": cluster}:
-        return []
-    for fact in facts[1:]:
-        _replay(entries, fact)
-    return sorted(entries.values(), key=lambda each: each.order)
-
-
-def _fact(line: bytes) -> dict[str, Any] | None:
+        return [], ""
     try:
-        fact = json.loads(line)
-    except ValueError:
-        return None
-    return fact if isinstance(fact, dict) else None
+        head = json.loads(first)
+        of_others = (head["format"], head["cluster"]) != (_FORMAT, cluster)
+        promised = int(head.get("entries", 0))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return [], f"{path} is damaged: its first line is not the head of a journal"
+    if of_others:
+        return [], ""
+    unreadable, intents = 0, set()
+    # Nothing follows the last line end but what a crash left.
+    for line in lines[:-1]:
+        try:
+            fact = json.loads(line)
+            _replay(entries, fact)
+            intents.add(tuple(fact["key"]))
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+            unreadable += 1
+    missing = max(0, promised - len(intents))
+    problems = [f"{unreadable} lines cannot be read"] * (unreadable > 0) + [f"{missing} objects are missing"] * (missing > 0)
+    damage = f"{path} is damaged: {' and '.join(problems)}" if problems else ""
+    return sorted(entries.values(), key=lambda each: each.order), damage
 
 
 def _replay(entries: dict[Key, Entry], fact: Mapping[str, Any]) -> None:
@@ -169,10 +191,13 @@ def _replay(entries: dict[Key, Entry], fact: Mapping[str, Any]) -> None:
     if fact["fact"] == "intend":
         existed = key in entries and entries[key].existed_once
         state = resource_from_json(fact["state"])
+        texts = (*astuple(key), fact["apiVersion"], state.urn)
+        if not (isinstance(state.inputs, dict) and isinstance(fact["order"], int) and all(isinstance(each, str) for each in texts)):
+            raise TypeError("a value of another type")
         entries[key] = Entry(key=key, api_version=fact["apiVersion"], order=fact["order"], state=state, existed=existed)
     elif fact["fact"] == "gone":
         entries.pop(key, None)
-    elif key in entries:
+    elif fact["fact"] == "applied" and key in entries:
         entries[key] = replace(entries[key], done=True)
 
 
@@ -186,43 +211,7 @@ def _to_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-class Inventory:
-    """The objects in `journal` when a run starts, by URN and by key: a resource is identified by its URN, not by the name of its object.
-
-    Rules (pulumi 3.260, step_generator.go; pulumi-kubernetes 4.32, provider.go; 2026-11): an old object of a URN is deleted after the
-    next successful update, and keeps its name until then. An object of no resource must not exist when it is created. An automatic
-    name stays until the object is replaced; the new object is then created first.
-    """
-
-    def __init__(self, journal: Journal) -> None:
-        self._by_urn: dict[str, list[Entry]] = defaultdict(list)
-        self._by_key: dict[Key, Entry] = {}
-        for entry in sorted(journal.entries().values(), key=lambda each: each.order):
-            self._by_urn[entry.urn].append(entry)
-            self._by_key[entry.key] = entry
-
-    def current(self, registration: Registration, key: Key | None = None) -> Entry | None:
-        """The current object of the resource, None if it has none; older objects wait for deletion.
-
-        An object whose creation was interrupted counts only if it is the wanted one, `key`.
-        """
-        for urn in (registration.urn, *registration.options.aliases):
-            entries = self._by_urn.get(urn)
-            if entries:
-                interrupted = [each for each in entries if each.key == key and not each.existed_once]
-                created = [each for each in entries if each.existed_once]
-                return (interrupted or created or entries)[-1]
-        return None
-
-    def conflict(self, key: Key, registration: Registration, live: Mapping[str, Any] | None) -> ObjectFailed | None:
-        """The error with which Pulumi would not create the object `key` with the state `live`, or None."""
-        holder = self._by_key.get(key)
-        if holder is None or (live is None and not holder.existed_once):
-            if live is None:
-                return None
-            message = f"{key} already exists in the cluster, and this stack did not create it"
-            return ObjectFailed(message, "give it another name, or delete the existing object")
-        current = self.current(registration, key)
-        if current is not None and current.key == key:
-            return None
-        return ObjectFailed(*already_exists(str(key), holder.urn, registration.urn))
+def is_applied(live: Mapping[str, Any]) -> bool:
+    """True if a rehearsal applied `live`, by its field manager, and no other object owns it."""
+    writers = (writer for writer, _ in field_entries(live))
+    return any((each.manager, each.operation) == (MANAGER, "Apply") for each in writers) and not live["metadata"].get("ownerReferences")

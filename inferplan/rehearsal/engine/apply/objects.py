@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.rehearsal.engine.apply.fields import contains, content_of, taken_over, with_ignored
+from inferplan.rehearsal.engine.apply.journal import MANAGER
 from inferplan.rehearsal.engine.apply.operators import reconcile
 from inferplan.rehearsal.engine.wait.object_events import ChangeKind, Key
 from inferplan.rehearsal.engine.wait.readiness import annotation, unready
@@ -22,7 +23,6 @@ from inferplan.rehearsal.errors import ObjectFailed
 
 Object = dict[str, Any]
 
-MANAGER: Final = "inferplan-rehearsal"
 _NAMESPACE_SECONDS: Final = 30.0
 
 

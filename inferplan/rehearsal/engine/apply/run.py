@@ -20,12 +20,13 @@ from typing import Final
 
 from inferplan.rehearsal.cluster import Cluster, require_owned
 from inferplan.rehearsal.engine.apply.applier import Applier
-from inferplan.rehearsal.engine.apply.journal import Journal, read_entries
+from inferplan.rehearsal.engine.apply.journal import ADOPTED, Journal, read_entries
+from inferplan.rehearsal.engine.apply.lost import adopt_lost, unrecorded
 from inferplan.rehearsal.engine.apply.objects import Objects
 from inferplan.rehearsal.engine.apply.prune import Pruner, target_of
 from inferplan.rehearsal.engine.program.monitor import Monitor
 from inferplan.rehearsal.engine.program.record import run
-from inferplan.rehearsal.engine.wait.object_events import ApplyFailed, Event, Listener, Target, silent
+from inferplan.rehearsal.engine.wait.object_events import ApplyFailed, Event, JournalRepaired, Listener, Target, silent
 from inferplan.rehearsal.engine.wait.timeouts import spelled
 from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.engine.wait.watching import Watching
@@ -49,6 +50,8 @@ class Outcome:
     replaced: tuple[Target, ...] = ()
     unchanged: tuple[Target, ...] = ()
     deleted: tuple[Target, ...] = ()
+    left: tuple[Target, ...] = ()
+    """After `down`: objects that a rehearsal applied and that are still there."""
     recording: Recording | None = field(default=None, repr=False)
     seconds: float = 0.0
 
@@ -108,6 +111,12 @@ def _session(
             raise DiskFullError(
                 f"cannot write the journal in {cluster.directory}: {error.strerror}", "free disk space and run the same command again"
             ) from error
+        if journal.damage or not journal.entries() or command == "down":
+            lost = adopt_lost(api, journal)
+            if journal.damage or lost:
+                damage = journal.damage or f"{journal.path} is gone or of another cluster"
+                target = Target("Journal", "", str(journal.path), "")
+                report(JournalRepaired(target=target, damage=damage, adopted=tuple(map(str, lost))))
         try:
             yield Objects(api=api, waiter=waiter, ensure_crds=ensure_crds), journal
         finally:
@@ -126,18 +135,20 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
     listener: Listener = silent,
     ensure_crds: Callable[[str], bool] | None = None,
     root: Path | None = None,
+    placeholders: bool = False,
 ) -> Outcome:
     """Apply what `program` declares to `cluster`, and wait until it is ready. Objects of other stacks stay.
 
     `listener` gets one event at a time, from other threads, and must be quick. `ensure_crds(group)` is called when the
-    cluster lacks a kind of an API group; it returns True if it installed the group's definitions.
+    cluster lacks a kind of an API group; it returns True if it installed the group's definitions. With `placeholders` instead of
+    the stack's secrets, existing secrets stay as they are.
 
     Raises ForeignClusterError, BusyError, ProgramFailed, ApplyFailed, DiskFullError, and KeyboardInterrupt (nothing keeps
     running; the next run continues).
     """
     began = time.monotonic()
     with _session(cluster, listener, ensure_crds, f"up of {stack}") as (objects, journal):
-        applier = Applier(objects=objects, journal=journal, digest_key=cluster.uid.encode())
+        applier = Applier(objects=objects, journal=journal, digest_key=cluster.uid.encode(), secrets_known=not placeholders)
         monitor = Monitor(project=project, stack=stack, realizer=applier)
         run(
             program,
@@ -152,7 +163,7 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
         if applier.failures:
             raise ApplyFailed(applier.failures, applier.skipped)
         ours = f"urn:pulumi:{stack}::{project}::"
-        stale = [each for key, each in journal.entries().items() if key not in applier.declared and each.urn.startswith(ours)]
+        stale = [each for key, each in journal.entries().items() if key not in applier.declared and each.urn.startswith((ours, ADOPTED))]
         deleted = Pruner(objects=objects, journal=journal).prune(stale, reason="no longer declared")
         renamed = {target.urn for target in applier.changes["replaced"]}
         return Outcome(
@@ -171,7 +182,16 @@ def down(cluster: Cluster, *, listener: Listener = silent) -> Outcome:
     began = time.monotonic()
     with _session(cluster, listener, None, "down") as (objects, journal):
         deleted = Pruner(objects=objects, journal=journal).prune(list(journal.entries().values()), reason="the stack is taken down")
-        return Outcome(deleted=deleted, seconds=time.monotonic() - began)
+        left = tuple(Target(key.kind, key.namespace, key.name, "") for key, _ in unrecorded(objects.api, ()))
+        return Outcome(deleted=deleted, left=left, seconds=time.monotonic() - began)
+
+
+def last_command(directory: Path) -> str:
+    """The last command that locked the cluster in `directory`, such as `down`; "" if there is no record of it."""
+    try:
+        return str(json.loads((directory / "run.lock").read_bytes())["command"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def applied(cluster: Cluster) -> list[Target]:

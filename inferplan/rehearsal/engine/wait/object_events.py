@@ -90,7 +90,15 @@ class Deleted(_ObjectEvent):
     seconds: float
 
 
-Event = Applied | Waiting | Ready | Failed | Skipped | Deleting | Deleted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRepaired(_ObjectEvent):
+    """The journal, `target`, was damaged or gone. `adopted` are objects that it did not name."""
+
+    damage: str
+    adopted: tuple[str, ...]
+
+
+Event = Applied | Waiting | Ready | Failed | Skipped | Deleting | Deleted | JournalRepaired
 Listener = Callable[[Event], None]
 
 

@@ -22,6 +22,8 @@ from typing import Any, Final
 from google.protobuf import struct_pb2
 
 from inferplan.kube import marks
+from inferplan.kube.names import SECRET_DIGESTS
+from inferplan.kube.paths import MISSING
 
 _PUBLIC_KEY: Final = b"inferplan plan digest 1"
 _KEYED_HEX: Final = 24
@@ -101,6 +103,31 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 def reveal(value: Any) -> Any:
     """`value` with every secret in plain text, for requests to an API server. Never log or store the result."""
     return _mapped(value, lambda each: reveal(each.value) if isinstance(each, Secret) else each)
+
+
+def with_unknown_from(live: Any, declared: Any, *, secrets: bool = False) -> Any:
+    """`declared` with the live value for each unknown one, and with `secrets` for each secret one and its digests; none where MISSING."""
+    if declared is UNKNOWN or (secrets and isinstance(declared, Secret)):
+        return live
+    if isinstance(declared, Mapping):
+        source = live if isinstance(live, Mapping) else {}
+        filled = {
+            name: source[name]
+            if secrets and name in SECRET_DIGESTS and name in source
+            else with_unknown_from(below, value, secrets=secrets)
+            for name, value in declared.items()
+            for below in (source.get(name, MISSING),)
+        }
+        return {name: value for name, value in filled.items() if value is not MISSING}
+    if isinstance(declared, list):
+        source = live if isinstance(live, list) and len(live) == len(declared) else [MISSING] * len(declared)
+        filled = [with_unknown_from(one, other, secrets=secrets) for one, other in zip(source, declared, strict=True)]
+        return [each for each in filled if each is not MISSING]
+    return declared
+
+
+def has_secret(value: Any) -> bool:
+    return any(secret for _, secret in _leaves(value))
 
 
 def has_unknown(value: Any) -> bool:

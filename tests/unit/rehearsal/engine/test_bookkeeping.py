@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from inferplan.rehearsal.engine.apply.journal import Inventory, Journal, read_entries
+from inferplan.rehearsal.engine.apply.inventory import Inventory
+from inferplan.rehearsal.engine.apply.journal import Journal, read_entries
 from inferplan.rehearsal.engine.apply.prune import waves
 from inferplan.rehearsal.engine.apply.run import exclusive
 from inferplan.rehearsal.engine.plan.states import ResourceState

@@ -1,0 +1,65 @@
+"""The objects that belong to the resources of a program, by the journal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from inferplan.rehearsal.engine.apply.journal import ADOPTED, Entry, Journal, is_applied
+from inferplan.rehearsal.engine.plan.steps import already_exists
+from inferplan.rehearsal.engine.providers.kubernetes import is_autonamed, metadata_of
+from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.rehearsal.engine.wire.recording import Registration
+from inferplan.rehearsal.errors import ObjectFailed
+
+
+class Inventory:
+    """The objects in `journal` when a run starts, by URN and by key: a resource is identified by its URN, not by the name of its object.
+
+    Rules (pulumi 3.260, step_generator.go; pulumi-kubernetes 4.32, provider.go; 2026-11): an old object of a URN is deleted after the
+    next successful update, and keeps its name until then. An object of no resource must not exist when it is created. An automatic
+    name stays until the object is replaced; the new object is then created first.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._by_urn: dict[str, list[Entry]] = defaultdict(list)
+        self._by_key: dict[Key, Entry] = {}
+        for entry in sorted(journal.entries().values(), key=lambda each: each.order):
+            self._by_urn[entry.urn].append(entry)
+            self._by_key[entry.key] = entry
+
+    def current(self, registration: Registration, key: Key | None = None) -> Entry | None:
+        """The current object of the resource, None if it has none; older objects wait for deletion.
+
+        An object whose creation was interrupted counts only if it is the wanted one, `key`.
+        """
+        for urn in (registration.urn, *registration.options.aliases):
+            entries = self._by_urn.get(urn)
+            if entries:
+                interrupted = [each for each in entries if each.key == key and not each.existed_once]
+                created = [each for each in entries if each.existed_once]
+                return (interrupted or created or entries)[-1]
+        adopted = self._by_urn.get(ADOPTED, ())
+        return next((each for each in adopted if each.key == key or _is_named(each.key, registration)), None)
+
+    def conflict(self, key: Key, registration: Registration, live: Mapping[str, Any] | None) -> ObjectFailed | None:
+        """The error with which Pulumi would not create the object `key` with the state `live`, or None."""
+        holder = self._by_key.get(key)
+        if holder is None or (live is None and not holder.existed_once):
+            if live is None or is_applied(live):
+                return None
+            message = f"{key} already exists in the cluster, and this stack did not create it"
+            return ObjectFailed(message, "give it another name, or delete the existing object")
+        current = self.current(registration, key)
+        if holder.urn == ADOPTED or (current is not None and current.key == key):
+            return None
+        return ObjectFailed(*already_exists(str(key), holder.urn, registration.urn))
+
+
+def _is_named(key: Key, registration: Registration) -> bool:
+    """True if `key` can be the object of `registration` under an automatic name."""
+    if key.kind != registration.inputs.get("kind") or not is_autonamed(registration.inputs):
+        return False
+    same_namespace = metadata_of(registration.inputs).get("namespace") in (None, key.namespace)
+    return same_namespace and key.name.rpartition("-")[0] == registration.name
