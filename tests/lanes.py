@@ -20,7 +20,7 @@ SCOPES = {
         *(f"tests/stacks/test_{name}.py" for name in ("committed_stacks", "outlines", "starts")),
         "tests/unit/infra/test_image_evidence.py",
     },
-    "stack local": {f"tests/rehearsal/test_{name}.py" for name in ("gateway", "stacks")},
+    "stack local": {f"tests/rehearsal/test_{name}.py" for name in ("gateway", "stacks", "unexpected")},
     "shared cluster": {
         *(f"tests/rehearsal/test_cluster_{name}.py" for name in ("behaviour", "faults", "lifecycle")),
         *(f"tests/rehearsal/test_engine_{name}.py" for name in ("apply", "crash", "identity", "waiting")),
