@@ -98,7 +98,8 @@ def _declare_measurements(
 ) -> None:
     if spec.benchmark is not None:
         tokenizer, key = weights[spec.benchmark.tokenizer], keys.consumer_key(spec.benchmark.consumer)
-        inputs = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, namespace=namespace)
+        prefix = "" if spec.gateway is None else spec.gateway.access.path_prefix
+        inputs = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, path_prefix=prefix, namespace=namespace)
         BenchmarkJob("benchmark", spec.benchmark, inputs, endpoints=endpoints, opts=opts)
     if spec.monitoring is not None:
         MetricsAccess(

@@ -36,6 +36,7 @@ class BenchmarkInputs:
     key: SecretRef
     gateway: Mapping[str, str]
     namespace: pulumi.Input[str]
+    path_prefix: str = ""
 
 
 class BenchmarkJob(pulumi.ComponentResource):
@@ -56,7 +57,7 @@ class BenchmarkJob(pulumi.ComponentResource):
         if not isinstance(tokenizer, ModelMount):
             raise TypeError(f"benchmark.tokenizer: the files of {spec.tokenizer} are not in a claim. Use a model with preheat.")
         program = (files("inferplan.components.benchmark") / "payload" / "compare.py").read_text(encoding="utf-8")
-        plan = json.dumps(plan_of(spec, {each.model: each for each in endpoints}), sort_keys=True)
+        plan = json.dumps(plan_of(spec, {each.model: each for each in endpoints}, path_prefix=inputs.path_prefix), sort_keys=True)
         program_name = bounded(name, content_key(program))
         metadata = _meta(program_name, name, namespace)
         code = core.ConfigMap(program_name, metadata=metadata, data={"compare.py": program}, immutable=True, opts=child)
@@ -80,11 +81,11 @@ class BenchmarkJob(pulumi.ComponentResource):
         self.register_outputs({"job": job_name})
 
 
-def plan_of(spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
+def plan_of(spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint], *, path_prefix: str = "") -> dict[str, Any]:
     """Return the input of the payload: one entry per model, and the load for all of them."""
     return {
         "program": "aiperf",
-        "services": [_service(name, endpoints) for name in spec.models],
+        "services": [_service(name, endpoints, f"http://gateway{path_prefix}") for name in spec.models],
         "tokenizer": TOKENIZER,
         "promptTokens": spec.prompt_tokens,
         "outputTokens": spec.output_tokens,
@@ -94,9 +95,9 @@ def plan_of(spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint]) -> dict[str,
     }
 
 
-def _service(name: str, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
+def _service(name: str, endpoints: Mapping[str, Endpoint], base: str) -> dict[str, Any]:
     model, _, served = name.partition("/")
-    endpoint, base = endpoints[model], "http://gateway"
+    endpoint = endpoints[model]
     if any(each.kind == "openai" for each in endpoint.protocols):
         # aiperf adds /v1/chat/completions itself.
         url = base + public_path(endpoint.model, "openai").removesuffix("/v1")

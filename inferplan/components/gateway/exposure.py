@@ -82,7 +82,7 @@ def _ingress_metadata(metadata: meta.ObjectMetaArgsDict, spec: NginxGatewaySpec,
 
 
 def _ingress(name: str, access: IngressAccess, *, grpc: bool) -> networking.IngressSpecArgsDict:
-    paths = [_path("/", name, "http")]
+    paths = [_path(access.path_prefix or "/", name, "http")]
     if grpc and access.carries_grpc:
         paths.append(_path(f"/{GRPC_SERVICE}", name, "grpc"))
     tls = None if access.tls is None else [networking.IngressTLSArgsDict(hosts=[access.host], secret_name=access.tls.secret_name)]
@@ -106,7 +106,7 @@ def parent_of_route(access: GatewayApiAccess) -> dict[str, Any]:
 
 def _http_route(name: str, access: GatewayApiAccess) -> dict[str, Any]:
     rule = {
-        "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+        "matches": [{"path": {"type": "PathPrefix", "value": access.path_prefix or "/"}}],
         "backendRefs": [{"name": name, "port": SERVICE_PORT}],
         # Disabled: Envoy's default of 15 s would end most responses; the gateway has its own timeouts.
         "timeouts": {"request": "0s"},

@@ -57,6 +57,8 @@ class Access:
     """The class of the Ingress; None if there is none or the cluster's default is meant."""
     has_proxy: bool = False
     """True if a proxy in front keeps idle connections to the gateway."""
+    path_prefix: str = ""
+    """The path in front of the models' names in every URL, except for gRPC."""
     keepalive_seconds: int = 0
     """Interval of TCP keepalive probes that connections of clients need, 0 for none."""
 
@@ -76,7 +78,7 @@ class Access:
 
     def url(self, service: str) -> str:
         """Return the start of a client's base URL; `service` is the gateway's Service."""
-        return f"http://{service}" if self.host is None else f"{self.scheme}://{self.host}"
+        return (f"http://{service}" if self.host is None else f"{self.scheme}://{self.host}") + self.path_prefix
 
     def grpc(self, service: str) -> str | None:
         """Return host:port for gRPC clients; None if gRPC does not pass."""

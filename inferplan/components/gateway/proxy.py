@@ -104,6 +104,7 @@ def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapp
         "server_tokens": bool(kinds & _TOKEN_KINDS),
         # Metadata comes first, where nothing in it can look like the end of a call.
         "head": "[^|]*\\|" if grpc else "",
+        "base": re.escape(spec.access.path_prefix),
         "models": [each.model for each in ordered],
         "routes": active,
         "by_name": any(route.served for route in active),

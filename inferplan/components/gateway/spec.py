@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
@@ -111,6 +112,9 @@ class NginxGatewaySpec(GatewayFields):
     """DNS name that clients call. Required unless exposure is internal."""
     exposure: Literal["ingress", "gatewayApi", "loadBalancer", "internal"] = "ingress"
     """The exposure: an Ingress, an HTTPRoute on an existing Gateway, a network load balancer, or only inside the cluster."""
+    path_prefix: Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_][A-Za-z0-9_.~-]*){1,4}$", max_length=200)] | None = None
+    """A path in front of the models' names that clients already use, for example /llm/v2. The Ingress or route takes only calls below it.
+    gRPC has no path. Default: none."""
     tls: TlsSpec | None = None
     alb: IngressBalancer | None = None
     """An Application Load Balancer for exposure ingress. Its certificate replaces tls."""
@@ -165,7 +169,7 @@ class NginxGatewaySpec(GatewayFields):
 
     @property
     def access(self) -> Access:
-        return access_of(self)
+        return replace(access_of(self), path_prefix=self.path_prefix or "")
 
     @property
     def carries_grpc(self) -> bool:
