@@ -115,7 +115,7 @@ def test_the_page_follows_the_readers_scheme(tmp_path, scheme):
     assert (int(back) < 100) is (scheme == "dark")
 
 
-@pytest.mark.parametrize("width", [390, 320])
+@pytest.mark.parametrize("width", [400, 390, 320])
 def test_nothing_overflows_a_phone(tmp_path, width):
     from tests.review_streams import preview, step
 
@@ -133,7 +133,7 @@ onload = () => {
   const page = document.querySelector("iframe").contentDocument, root = page.documentElement;
   const wide = [...page.querySelectorAll("main *")].filter(node => !node.closest(".scroll") && node.getBoundingClientRect().right > root.clientWidth + 1);
   document.body.dataset.saw = JSON.stringify([root.clientWidth, root.scrollWidth, wide.map(node => node.tagName), page.querySelectorAll("main").length,
-    [...page.querySelectorAll("table")].every(node => node.closest(".scroll"))]);
+    [...page.querySelectorAll("table")].every(node => node.closest(".scroll")), [...page.querySelectorAll(".scroll")].some(node => node.scrollWidth > node.clientWidth)]);
 };
 </script>"""
     path = tmp_path / "phone.html"
@@ -141,5 +141,5 @@ onload = () => {
     path.write_text(f"<!doctype html><body>{frame}{probe}</body>", encoding="utf-8")
     dumped = browser("--dump-dom", path.as_uri(), profile=tmp_path / "profile")
     (told,) = re.findall(r'<body data-saw="([^"]*)"', dumped)
-    client, scroll, wide, mains, boxed = json.loads(html.unescape(told))
-    assert (scroll <= client, wide, mains, boxed) == (True, [], 1, True), told
+    client, scroll, wide, mains, boxed, scrolls = json.loads(html.unescape(told))
+    assert (scroll <= client, wide, mains, boxed, scrolls) == (True, [], 1, True, True), told

@@ -12,9 +12,14 @@ from inferplan.review.reading.changes import PropertyChange
 from inferplan.review.rendering.graph import tree
 from inferplan.review.rendering.text import differing_parts
 from inferplan.review.report import WEIGHTS, Report
-from inferplan.review.verdict import FAILED, ICONS, VERBS, messages_text, plural, routine_text
+from inferplan.review.risks.kinds import CRITICAL
+from inferplan.review.risks.risk import Risk
+from inferplan.review.verdict import BLOCKED, FAILED, ICONS, VERBS, messages_text, plural, routine_text
 
-_LONGEST = 1_000
+_LONGEST, _FIRST = 1_000, 5
+_RANKS = ("incomplete", "blocked", "failed", "risky", "no risk", "no change")
+_LEVELS = ("critical", "disruptive", "routine")
+_VERBS = {"deleted": "is deleted", "replaced": "is replaced", "created": "is created"}
 _ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td class="new"><code>{}</code></td></tr>')
 
 
@@ -22,7 +27,16 @@ def render(report: Report) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files("inferplan.review").joinpath("templates/report.html.j2").read_text(encoding="utf-8"))
     ops = sorted({each.op for stack in report.stacks for each in stack.resources})
+    risks = [(stack.title, each) for stack in report.stacks for each in stack.serious]
+    risks.sort(key=lambda item: item[1].weight)
+    is_critical = report.rank > BLOCKED and any(each.weight == CRITICAL for _, each in risks)
     return template.render(
+        first=risks[:_FIRST],
+        more=len(risks[_FIRST:]),
+        sentence=_sentence,
+        tone=f"weight-{CRITICAL}" if is_critical else f"rank-{report.rank}",
+        severity=_LEVELS[CRITICAL] if is_critical else _RANKS[report.rank],
+        levels=_LEVELS,
         report=report,
         icon=ICONS[report.rank],
         icons=ICONS,
@@ -36,6 +50,16 @@ def render(report: Report) -> str:
         properties=_properties,
         failed=FAILED,
     )
+
+
+def _sentence(risk: Risk) -> str:
+    """Return who loses what: "batch loses llama-3-8b"."""
+    who, calls, _ = risk.what.partition(" can no longer call")
+    if calls:
+        return f"{who} {'lose' if ' and ' in who else 'loses'} {risk.name}"
+    if risk.what.endswith((" for", " of")):
+        return f"{risk.what} {risk.name}"
+    return risk.what if risk.kind == "stack" else f"{risk.name} {_VERBS.get(risk.what, risk.what)}"
 
 
 def _properties(changes: Sequence[PropertyChange]) -> Markup:

@@ -479,7 +479,7 @@ def test_a_reader_finds_as_many_risks_as_the_verdict_counts(events, verdict):
     listed = re.search(r"<h3>Risks</h3><ul[^>]*>(.*?)</ul>", html, re.DOTALL)
     assert listed
     shown = comment.render(report).partition("### Risks\n\n")[2].partition("\n\n")[0]
-    assert verdict.startswith(f"{listed[1].count('<li>')} ")
+    assert verdict.startswith(f"{listed[1].count('<li ')} ")
     assert verdict.startswith(f"{shown.count('- ')} ")
 
 
@@ -489,3 +489,31 @@ def test_a_page_without_risks_has_no_heading_for_them_and_folds_routine_steps():
     folded = re.search(r"<details><summary>1 routine step, [^<]*</summary><ul[^>]*>(.*?)</ul></details>", html, re.DOTALL)
     assert folded
     assert "ConfigMap a" in folded[1]
+
+
+def test_the_first_screen_says_in_words_who_loses_what():
+    gate = step("same", "inferplan:gateway:Gateway", "door", {"spec": {}}, {"spec": {}})
+    specs = ({"spec": {"consumers": each}} for each in (["web", "etl", "qa"], ["web"]))
+    lost = step("update", "inferplan:serving:ModelService", "phi-4", *specs)
+    html = page.render(report_on(gate, lost, LOSS[0], INTERRUPTION))
+    first = html[html.index("<h1>") : html.index('class="bar"')]
+    assert "etl and qa lose phi-4</b>: requests with their keys are denied (403)" in first
+    assert "weights is deleted</b>" in first
+    assert "m runs fewer replicas</b>" in first
+    assert [first.count(f">{word}</span>") for word in ("critical", "disruptive")] == [3, 1]
+    assert 'class="verdict weight-0"' in html
+    calm = page.render(report_on(ROUTINE))
+    assert 'class="verdict rank-4"' in calm
+    assert ">no risk</span>" in calm
+
+
+def test_unchanged_figures_are_folded_and_changed_ones_are_open():
+    machine = {"instanceTypes": ["g6e.4xlarge"], "labels": {"inferplan.dev/pool": "l40s"}, "scalingConfig": {"minSize": 1, "maxSize": 2}}
+    grown = machine | {"scalingConfig": {"minSize": 1, "maxSize": 4}}
+    kind = "aws:eks/nodeGroup:NodeGroup"
+    same, more = (
+        page.render(report_on(step(op, kind, "l40s", machine, new), ROUTINE)) for op, new in (("same", machine), ("update", grown))
+    )
+    for title in ("Capacity", "Monthly cost"):
+        assert f"<details><summary>{title} (unchanged)</summary>" in same
+        assert f"<h3>{title}</h3>" in more
