@@ -22,7 +22,7 @@ from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import gaudi_environment, network_environment, on_vendor
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.volumes import CACHE, extra_mounts, extra_volumes, scratch, scratch_mounts
-from inferplan.kube.names import EPHEMERAL_STORAGE
+from inferplan.kube.names import EPHEMERAL_STORAGE, MODEL_REVISION
 from inferplan.kube.quantity import bytes_of
 
 COMPONENT = "model"
@@ -128,7 +128,10 @@ def placed(
     own = selector(COMPONENT, name)
     # Generated input types read plain structures in the API's spelling as well, but say so in no annotation.
     affinity = cast("core.AffinityArgsDict | None", spec.affinity.rendered() or None)
-    metadata = meta.ObjectMetaArgsDict(labels={**spec.labels, **labels, **own}, annotations={**spec.annotations, **annotations} or None)
+    # A preheat copies each revision into its own directory, whose name is in the pod. Nothing else shows the revision of what a store has.
+    direct = spec.weights.revision if spec.weights is not None and spec.preheat is None else None
+    called = {**spec.annotations, **({} if direct is None else {MODEL_REVISION: direct}), **annotations}
+    metadata = meta.ObjectMetaArgsDict(labels={**spec.labels, **labels, **own}, annotations=called or None)
     spec_of_pod = core.PodSpecArgsDict(
         **pod,
         enable_service_links=False,
