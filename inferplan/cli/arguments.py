@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
-from inferplan.operations.errors import RequestError
+from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.project import project_root, stack_files
 from inferplan.operations.updating.update import Engine
 
-Stack = Annotated[str, typer.Argument(help="Name of a stack.")]
-StackOption = Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.")]
+
+def _stacks(incomplete: str) -> list[str]:
+    """Names for shell completion; none outside a project."""
+    with suppress(OperationError):
+        return [name for name in stack_files(project_root()) if name.startswith(incomplete)]
+    return []
+
+
+def _entries(section: str) -> Callable[[typer.Context, str], list[str]]:
+    """Completes the entries of `section` in the file of the named stack, or of all stacks before one is named."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        from inferplan.stackfile.reader import read_stack
+
+        named = context.params.get("stack")
+        with suppress(OperationError):
+            files = [path for name, path in stack_files(project_root()).items() if named in (None, name)]
+            return sorted({key for file in files for key in read_stack(file).written_keys(section) if key.startswith(incomplete)})
+        return []
+
+    return complete
+
+
+Stack = Annotated[str, typer.Argument(help="Name of a stack.", autocompletion=_stacks)]
+StackOption = Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.", autocompletion=_stacks)]
+Consumer = Annotated[str, typer.Argument(help="Name of a consumer of the stack.", autocompletion=_entries("consumers"))]
 EngineName = Annotated[Engine, typer.Option("--engine", help="The Pulumi CLI, the rehearsal, or auto: the Pulumi CLI if it is installed.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required without a terminal.")]
 Refresh = Annotated[
@@ -23,7 +49,7 @@ Targets = Annotated[
     typer.Option("--target", help="Limit the update to this URN; may be repeated, and * stands for any text. Pulumi CLI only."),
 ]
 Context = Annotated[str | None, typer.Option("--context", help="Read the cluster behind this context of your kubeconfig.")]
-Model = Annotated[str, typer.Argument(help="Name of a model of the stack.")]
+Model = Annotated[str, typer.Argument(help="Name of a model of the stack.", autocompletion=_entries("models"))]
 Protocol = Annotated[str | None, typer.Option(help="By default the best that the model speaks.")]
 Gateway = Annotated[str | None, typer.Option(help="URL of another gateway, for example a forwarded port.")]
 Route = Annotated[str | None, typer.Option(help="Path of a Ray Serve application.")]

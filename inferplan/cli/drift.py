@@ -44,7 +44,7 @@ def _cluster(workspace: Workspace, context: str | None) -> AbstractContextManage
         return simulated(start(workspace.stack))
     kubectl = Kubectl(name) if name else None if workspace.simulated else created_cluster(workspace.stack)
     if kubectl is None:
-        raise UnsettledError(
+        raise OperationError(
             f"{workspace.stack} has no cluster to compare with. Bring it up with: inferplan up {workspace.typed}, "
             f"or name a context of your kubeconfig: inferplan drift {workspace.typed} --context NAME"
         )

@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from inferplan.cli.arguments import StackOption, json_option
+from inferplan.cli.arguments import Consumer, StackOption, json_option
 from inferplan.cli.screen import show_json
 from inferplan.operations import keys
-from inferplan.operations.errors import RequestError, UnsettledError, unknown
+from inferplan.operations.errors import OperationError, RequestError, unknown
 from inferplan.operations.keys import add_version, grace_seconds, retire_version
 from inferplan.operations.workspace import Workspace, open_workspace
 
@@ -27,7 +27,7 @@ class Action(StrEnum):
 
 def command(
     action: Annotated[Action, typer.Argument(help="show prints the valid keys; add makes the next version valid; retire ends one.")],
-    consumer: Annotated[str, typer.Argument(help="Name of a consumer of the stack.")],
+    consumer: Consumer,
     stack: StackOption,
     version: Annotated[int | None, typer.Argument(help="The version to retire.", metavar="[VERSION]")] = None,
     value: Annotated[bool, typer.Option("--value", help="With show: print only the newest valid key.")] = False,
@@ -63,7 +63,7 @@ def _show(workspace: Workspace, consumer: str, *, only_value: bool, as_json: boo
         newest = next((each.key for each in versions if each.key and not each.expired), None)
         if newest is None:
             remedy = f"Add one: inferplan keys add {consumer} --stack {workspace.typed}"
-            raise UnsettledError(f"{consumer} has no valid key that can be shown: its keys are expired or imported. {remedy}")
+            raise OperationError(f"{consumer} has no valid key that can be shown: its keys are expired or imported. {remedy}")
         print(newest)
         return
     if as_json:

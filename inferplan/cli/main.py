@@ -57,6 +57,11 @@ class _LazyGroup(TyperGroup):
     """Lists every command from the table and loads only the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[:1] and args[0] not in COMMANDS and not ctx.resilient_parsing:
+            from inferplan.operations.errors import RequestError, table
+
+            if hint := table("remedies")["commands"].get(args[0]):
+                raise RequestError(f"Unknown command {args[0]!r}. {hint}")
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if name is None else _load(name), rest
 
@@ -139,6 +144,10 @@ def run(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A table has lines that an old locale cannot draw; a question mark is better than no table.
             stream.reconfigure(errors="replace")
+    if os.environ.get("NO_COLOR"):
+        from typer import rich_utils
+
+        rich_utils.COLOR_SYSTEM = None  # the help's bold and dim too
     line = sys.argv[1:] if arguments is None else list(arguments)
     try:
         code = typer.main.get_command(_app())(args=line or ["--help"], prog_name="inferplan", standalone_mode=False)

@@ -110,4 +110,5 @@ def table(title: str, *columns: str, rows: Iterable[Row] = ()) -> Table:
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else _LOG_WIDTH
-    return _Screen(stderr=stderr, width=width)
+    # Rich's NO_COLOR keeps bold text and moves the cursor.
+    return _Screen(stderr=stderr, width=width, force_terminal=False if os.environ.get("NO_COLOR") else None)

@@ -50,11 +50,11 @@ def _read(workspace: Workspace, context: str | None) -> StackStatus:
         try:
             return kubectl_status(workspace, workspace.context)
         except OperationError as error:
-            raise UnsettledError(
+            raise OperationError(
                 f"{stack} has no simulated cluster (inferplan up {workspace.rehearsal_arguments} starts one), and {error}"
             ) from None
     cluster = "no simulated cluster" if simulated == "absent" else f"a simulated cluster that is {simulated}"
-    raise UnsettledError(
+    raise OperationError(
         f"{stack} has {cluster}. Bring it up with: inferplan up {workspace.rehearsal_arguments}, or read a real one with --context"
     )
 

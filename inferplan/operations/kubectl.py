@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from inferplan.operations.errors import OperationError, RequestError, UnsettledError, one_line, remedy_for
+from inferplan.operations.errors import OperationError, RequestError, one_line, remedy_for
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.errors import ClusterError
 from inferplan.stackfile.errors import unknown
@@ -102,18 +102,18 @@ class Kubectl:
 
 
 def real_cluster(workspace: Workspace, context: str | None, *, otherwise: str, command: str) -> Kubectl:
-    """The cluster of `context`, by default that of the stack file. Raises UnsettledError with `command` to repeat if neither names one."""
+    """The cluster of `context`, by default that of the stack file. Raises OperationError with `command` to repeat if neither names one."""
     if name := context or workspace.context:
         return Kubectl(name)
     if workspace.simulated:
         remedy = f"Deploy the stack to a real cluster and name its context: {command} --context NAME"
-        raise UnsettledError(f"The nodes of a simulated cluster run no containers, so {otherwise}. {remedy}")
+        raise OperationError(f"The nodes of a simulated cluster run no containers, so {otherwise}. {remedy}")
     if is_rehearsed(workspace):
-        raise UnsettledError(
+        raise OperationError(
             f"{workspace.stack} is rehearsed on this machine, and the pods of a rehearsal run no containers, so {otherwise}. "
             f"Name the context of a real cluster: {command} --context NAME"
         )
-    raise UnsettledError(f"{workspace.file.shown_path} names no context of a kubeconfig. Name one: {command} --context NAME")
+    raise RequestError(f"{workspace.file.shown_path} names no context of a kubeconfig. Name one: {command} --context NAME")
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def read_logs(workspace: Workspace, model: str, *, context: str | None, lines: i
     namespace = settings.namespace
     pods = cluster.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app.kubernetes.io%2Finstance%3D{model}")["items"]
     if not pods:
-        raise UnsettledError(f"{model} has no pod in namespace {namespace}. inferplan status shows what is missing.")
+        raise OperationError(f"{model} has no pod in namespace {namespace}. inferplan status shows what is missing.")
     logs = []
     for pod in sorted(pods, key=lambda each: each["metadata"]["name"]):
         name, spec = pod["metadata"]["name"], pod["spec"]

@@ -15,6 +15,7 @@ from inferplan.operations.workspace import Workspace
 from inferplan.stackfile.errors import unknown
 
 KEY_VARIABLE = "INFERPLAN_API_KEY"
+_DECLARE = "The stack file does not declare its tensors: add input and output to models.{model}"
 _OF_TENSORS = ("triton-generate", "kserve-v2-http", "kserve-v2-grpc")
 # The first protocol that a model supports is the default: streaming protocols with the shortest messages come first.
 PREFERRED: tuple[ProtocolKind, ...] = ("openai", "triton-generate", "kserve-v2-http", "kserve-v2-grpc", "ray-serve")
@@ -56,7 +57,7 @@ def target(
     path: str | None,
     stack: str,
     served: str | None = None,
-    declared: Iterable[ModelTensors] = (),
+    declared: Iterable[ModelTensors] | None = None,
 ) -> Target:
     """The target of a call to `model`, by `protocol` or the first that it supports, at `gateway` or the stack's own.
 
@@ -70,10 +71,15 @@ def target(
         raise RequestError(unknown("served model", served, endpoint.served_names, owner=model))
     text = next((each for each in endpoint.texts if served in (None, each.model)), None)
     name = served or (text.model if text is not None else next(iter(endpoint.served_names), model))
-    tensors = next((each for each in declared if each.model == name), None if text is None else _tensors_of(text))
+    tensors = next((each for each in declared or () if each.model == name), None if text is None else _tensors_of(text))
     kind = _kind(endpoint, protocol, text, tensors)
     if kind in _OF_TENSORS:
-        _check_tensors(endpoint, name, kind, text, tensors)
+        remedy = (
+            f"Print code for its tensors with: inferplan snippet {model} --stack {stack}"
+            if declared is None
+            else _DECLARE.format(model=model)
+        )
+        _check_tensors(endpoint, name, kind, text, tensors, remedy=remedy)
     route = path if path is not None else (endpoint.routes[0].prefix if endpoint.routes else "/")
     return Target(
         endpoint=endpoint,
@@ -101,12 +107,14 @@ def _kind(endpoint: Endpoint, protocol: str | None, text: TextTensors | None, te
     raise RequestError(f"--protocol: unknown protocol {protocol!r}. {endpoint.model} speaks {listed}")
 
 
-def _check_tensors(endpoint: Endpoint, name: str, kind: ProtocolKind, text: TextTensors | None, tensors: ModelTensors | None) -> None:
+def _check_tensors(
+    endpoint: Endpoint, name: str, kind: ProtocolKind, text: TextTensors | None, tensors: ModelTensors | None, *, remedy: str
+) -> None:
     """Raise RequestError if `kind` cannot carry the tensors of model `name`, or they are not declared."""
     if tensors is None:
         raise RequestError(
             f"{endpoint.model} serves {', '.join(endpoint.served_names)}, and {name} does not take one prompt and answer with text. "
-            f"Print code for its tensors with: inferplan snippet {endpoint.model}. A script of your own must declare input and output."
+            f"{remedy}"
         )
     if kind == "triton-generate" and text is None:
         raise RequestError(f"{name} takes tensors, which generate cannot carry. Use --protocol kserve-v2-http or kserve-v2-grpc.")

@@ -66,7 +66,7 @@ def read_benchmark(workspace: Workspace, *, context: str | None) -> BenchmarkRes
     namespace, again = settings.namespace, f"inferplan up {workspace.typed}"
     jobs = cluster.get(f"/apis/batch/v1/namespaces/{namespace}/jobs?{_SELECTOR}")["items"]
     if not jobs:
-        raise UnsettledError(f"There is no benchmark Job in namespace {namespace}. Run it with: {again}")
+        raise OperationError(f"There is no benchmark Job in namespace {namespace}. Run it with: {again}")
     job = newest(jobs)
     name = job["metadata"]["name"]
     conditions = {each["type"] for each in job.get("status", {}).get("conditions", ()) if each.get("status") == "True"}
@@ -74,8 +74,8 @@ def read_benchmark(workspace: Workspace, *, context: str | None) -> BenchmarkRes
     pods = pods_of(job, cluster.get(f"/api/v1/namespaces/{namespace}/pods?{_SELECTOR}")["items"])
     if not pods:
         if state == "running":
-            raise UnsettledError(f"The benchmark {name} has no pod yet. inferplan status says what it waits for.")
-        raise UnsettledError(f"The pod of the benchmark {name} is gone, and its result with it. Delete the Job and run: {again}")
+            raise OperationError(f"The benchmark {name} has no pod yet. inferplan status says what it waits for.")
+        raise OperationError(f"The pod of the benchmark {name} is gone, and its result with it. Delete the Job and run: {again}")
     try:
         log = cluster.log(namespace, pods[0]["metadata"]["name"], _CONTAINER, _LINES)
     except OperationError:

@@ -100,7 +100,7 @@ def test_value_without_a_valid_key_says_how_to_add_one(stack, keys, monkeypatch)
     monkeypatch.setattr(inferplan.operations.keys, "today", lambda: date(2027, 1, 31))
     _write(stack, '    chat: {keys: [1], expires: {"1": "2027-01-30"}}\n')
     code, out, err = keys("show", "chat", "--value")
-    assert (code, out) == (3, "")
+    assert (code, out) == (1, "")
     assert "inferplan keys add chat --stack local" in err
 
 

@@ -68,14 +68,14 @@ def test_json_has_one_entry_for_each_container(logs):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("llama-3-8b", "--stack", "local"), 3, "The nodes of a simulated cluster run no containers"),
+        (("llama-3-8b", "--stack", "local"), 1, "The nodes of a simulated cluster run no containers"),
         (
             ("llama-3-8b", "--stack", "prod"),
-            3,
+            2,
             "Pulumi.prod.yaml names no context of a kubeconfig. Name one: inferplan logs llama-3-8b --stack prod",
         ),
         (("llama-3-80b", "--stack", "local"), 2, "Did you mean 'llama-3-8b'?"),
-        (("llama-3-70b", "--stack", "local", "--context", "rack"), 3, "llama-3-70b has no pod in namespace inference"),
+        (("llama-3-70b", "--stack", "local", "--context", "rack"), 1, "llama-3-70b has no pod in namespace inference"),
         (("llama-3-8b",), 2, "missing option '--stack' / '-s'. Choose from: dev, local"),
     ],
 )

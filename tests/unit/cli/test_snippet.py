@@ -99,7 +99,7 @@ def test_a_pytriton_script_of_the_user_has_code_once_its_tensors_are_declared():
     declared = {"input": {"x": tensor("FP64", 3)}, "output": {"y": tensor("FP64", 1)}}
     [given] = sent(snippet(way(PyTritonSpec.model_validate({**SCRIPT, **declared})), "curl", "hi", max_tokens=5))["inputs"]
     assert given == {"name": "x", "shape": [1, 3], "datatype": "FP64", "data": [0.5] * 3}
-    with pytest.raises(RequestError, match="must declare input and output"):
+    with pytest.raises(RequestError, match="add input and output to models"):
         way(PyTritonSpec.model_validate(SCRIPT))
     with pytest.raises(ValueError, match="Remove them, or add script"):
         PyTritonSpec.model_validate(

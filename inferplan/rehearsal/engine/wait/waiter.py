@@ -202,6 +202,10 @@ def _targets_pods(service: Object) -> bool:
 
 def _too_late(waited: float, why: str, inspect: str) -> ObjectFailed:
     remedy = f"{inspect}; if it only needs longer, raise its custom timeout"
-    if "Insufficient" in why or "nodes are available" in why or "exceeded quota" in why:
+    if "persistentvolumeclaim" in why:
+        remedy = f"create the claim, or correct the name of it; {inspect}"
+    elif "Insufficient" in why or "exceeded quota" in why:
         remedy = f"request less, or enlarge its pool or quota; {inspect}"
+    elif "nodes are available" in why:
+        remedy = f"compare the pod's node selector, affinity and tolerations with the nodes; {inspect}"
     return ObjectFailed(f"not ready after {spelled(waited)}: {why}", remedy)

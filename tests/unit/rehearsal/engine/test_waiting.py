@@ -12,7 +12,7 @@ from inferplan.rehearsal.engine.wait.object_events import Target, silent
 from inferplan.rehearsal.engine.wait.readiness import Readiness
 from inferplan.rehearsal.engine.wait.reasons import termination_message
 from inferplan.rehearsal.engine.wait.timeouts import IdleClock
-from inferplan.rehearsal.engine.wait.waiter import Interrupted, Waiter
+from inferplan.rehearsal.engine.wait.waiter import Interrupted, Waiter, _too_late
 from inferplan.rehearsal.engine.wait.watching import Watching
 from tests.patience import PATIENCE_SECONDS
 
@@ -108,3 +108,17 @@ def test_a_wait_that_begins_after_an_interrupt_ends_immediately(waiter):
 
     ends(wait)
     assert raised
+
+
+@pytest.mark.parametrize(
+    ("why", "remedy"),
+    [
+        ('0/3 nodes are available: persistentvolumeclaim "models" not found', "create the claim"),
+        ("0/3 nodes are available: 3 Insufficient nvidia.com/gpu", "request less"),
+        ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector", "node selector, affinity and tolerations"),
+    ],
+)
+def test_the_remedy_of_a_pod_without_a_node_fits_its_cause(why, remedy):
+    message = _too_late(600, why, "inspect it").remedy
+    assert remedy in message
+    assert ("request less" in message) == ("Insufficient" in why)
