@@ -176,7 +176,9 @@ def _hidden_errors(data: dict[str, Any], errors: list[SpecError], *, has_key_see
         _check(with_samples(data, paths, guide, high=high), lambda _path: None, has_key_seed=has_key_seed)[1] for high in (False, True)
     )
     # Another choice of a discriminator has other fields, so nothing is known about its whole entry.
-    suspect = [path[:-1] if path[-1] in DISCRIMINATORS else path for path in paths]
+    # The value of an unknown field may be missing elsewhere in its entry.
+    unknown = {error.path for error in errors if error.message.startswith("Unknown field")}
+    suspect = [path[:-1] if path[-1] in DISCRIMINATORS or path in unknown else path for path in paths]
     return [error for error in low if error in high and not any(_overlap(error.path, path) for path in suspect)]
 
 

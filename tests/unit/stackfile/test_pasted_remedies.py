@@ -140,6 +140,32 @@ def test_the_pasted_remedy_is_valid(tmp_path, stack: str, path: str, typed: str,
     assert _errors(tree, file) == ()
 
 
+@pytest.mark.parametrize("typed", ["tensorparallelsize", "tp", "tensor_parallel_size"])
+def test_a_misspelt_field_causes_no_error_about_its_default(tmp_path, typed: str):
+    tree = yaml.safe_load((ROOT / "stacks/Pulumi.local.yaml").read_text())
+    model = tree["config"]["inferplan:models"]["llama-3-70b"]
+    model[typed] = model.pop("tensorParallelSize")
+    [line] = _errors(tree, tmp_path / "Pulumi.local.yaml")
+    assert f"models.llama-3-70b.{typed}: Unknown field '{typed}'. Did you mean 'tensorParallelSize'?" in line
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("./code", "Write the URL of a .zip archive, or build the code into the image and remove workingDir."),
+        ("/opt/code", "Write the URL of a .zip archive, or build the code into the image and remove workingDir."),
+        ("git@github.com:fabrik/code.git", "Write workingDir: https://github.com/fabrik/code/archive/<commit>.zip."),
+        ("https://github.com/fabrik/code", "Write workingDir: https://github.com/fabrik/code/archive/<commit>.zip."),
+        ("https://files.fabrik.test/code.tar.gz", "Write workingDir: https://files.fabrik.test/code.zip, the only archive that Ray reads."),
+    ],
+)
+def test_a_working_dir_of_another_form_gets_the_form_that_ray_reads(tmp_path, typed: str, words: str):
+    tree = yaml.safe_load((ROOT / "docs/engines/Pulumi.ray-serve.yaml").read_text())
+    tree["config"]["inferplan:models"]["tuned"]["applications"]["rag"]["workingDir"] = typed
+    [line] = _errors(tree, tmp_path / "Pulumi.ray-serve.yaml")
+    assert words in line
+
+
 def test_most_mistakes_are_of_their_own_kind():
     assert len(MISTAKES) >= 60
     assert len({(path, typed) for _, path, typed, _ in MISTAKES}) == len(MISTAKES)

@@ -127,7 +127,7 @@ class CustomApplication(_Application):
     kind: Literal["custom"]
     import_path: ImportPath
     working_dir: RemoteArchive | None = None
-    """The archive with the code. Default: the code is part of the image."""
+    """The URL of a .zip archive with the code (https:// or s3://). Default: the code is part of the image."""
     args: dict[str, JsonValue] = {}
     """Arguments of the application's builder."""
     checkpoint_path: RelativePath | None = None
