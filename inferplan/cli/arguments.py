@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from inferplan.operations.errors import OperationError, RequestError
-from inferplan.operations.project import project_root, stack_files
+from inferplan.operations.project import entries, project_root, stack_files
 from inferplan.operations.updating.update import Engine
 
 
@@ -24,12 +24,8 @@ def _entries(section: str) -> Callable[[typer.Context, str], list[str]]:
     """Completes the entries of `section` in the file of the named stack, or of all stacks before one is named."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
-        from inferplan.stackfile.reader import read_stack
-
-        named = context.params.get("stack")
         with suppress(OperationError):
-            files = [path for name, path in stack_files(project_root()).items() if named in (None, name)]
-            return sorted({key for file in files for key in read_stack(file).written_keys(section) if key.startswith(incomplete)})
+            return [name for name in entries(project_root(), section, context.params.get("stack")) if name.startswith(incomplete)]
         return []
 
     return complete

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inferplan.operations.errors import RequestError
 from inferplan.stackfile.errors import unknown
-from inferplan.stackfile.reader import stack_path
+from inferplan.stackfile.reader import read_stack, stack_path
 
 _SUFFIXES = (".yaml", ".yml")
 # The settings next to the project's policy pack. A checkout of inferplan has the pack in the package, and a link at the top.
@@ -36,6 +36,12 @@ def program_folder(root: Path) -> Path:
 
 def stack_files(root: Path) -> dict[str, Path]:
     return {stack_name(path): path for path in sorted(stack_path(root, "any").parent.glob("Pulumi.?*.yaml"))}
+
+
+def entries(root: Path, section: str, stack: str | None) -> list[str]:
+    """The names in `section` of the file of `stack`, of all files for None, as they are written."""
+    files = [path for name, path in stack_files(root).items() if stack in (None, name)]
+    return sorted({name for path in files for name in read_stack(path).written_keys(section)})
 
 
 def stack_file(root: Path, stack: str) -> Path:
