@@ -8,7 +8,7 @@ import pytest
 
 from inferplan.review.report import make_report
 from inferplan.review.verdict import CALM as CALM_RANK
-from tests.review.verdicts.change import CALM, CRITICAL, DISRUPTIVE, changes_in, preview_of
+from tests.review.verdicts.change import CALM, CRITICAL, DISRUPTIVE, Change, changes_in, preview_of
 
 RISKY, HARMLESS = changes_in("risky"), changes_in("harmless")
 _WEIGHTS = {CRITICAL: 0, DISRUPTIVE: 1}
@@ -47,3 +47,20 @@ def test_a_change_that_hurts_nobody_stays_calm(change):
     report = make_report([preview_of(change)])
     assert report.rank >= CALM_RANK, [(each.what, each.name, each.cause) for each in report.stacks[0].risks if each.weight < 2]
     assert change.level == CALM
+
+
+@pytest.mark.parametrize(
+    ("stack", "model", "revision", "has_preheat"),
+    [
+        ("prod", "qwen-3-8b", "b968826d9c46dd6066d109eabc6255188de91218", False),
+        ("prod", "llama-3-8b", "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2", True),
+    ],
+)
+def test_another_revision_restarts_the_servers_as_the_report_says(stack, model, revision, has_preheat):
+    preview = preview_of(Change(stack, "another revision", revision, "c0ffee00" * 5, CRITICAL))
+    (server,) = [each for each in preview.changed if each.kind == "Deployment" and each.name == model]
+    assert server.pods_change
+    assert any("c0ffee00" in each.new and "model-revision" in each.path for each in server.changes) is not has_preheat
+    first = make_report([preview]).stacks[0].risks[0]
+    assert (first.what, first.name) == ("serves other weights", model)
+    assert "every replica restarts" in first.consequence
