@@ -46,6 +46,21 @@ class PoolCapacity:
     memory_offered_gib: Decimal
     memory_requested_gib: Decimal
     memory_highest_gib: Decimal
+    node_memory_gib: Decimal = _ZERO
+    """Memory of the largest node, 0 if it is not known."""
+    pod_memory_gib: Decimal = _ZERO
+    """Memory of the largest pod."""
+
+    @property
+    def shortage(self) -> str:
+        """The resource of which more is requested than offered, with both figures; "" if there is none."""
+        if self.highest > self.offered:
+            return f"{self.demand} {self.resource} requested, {self.offered} offered"
+        if 0 < self.node_memory_gib < self.pod_memory_gib:
+            return f"{self.pod_memory_gib:.0f} GiB of memory requested by one pod, {self.node_memory_gib:.0f} on the largest node"
+        if 0 < self.memory_offered_gib < self.memory_highest_gib:
+            return f"{self.memory_demand} GiB of memory requested, {self.memory_offered_gib:.0f} offered"
+        return ""
 
     @property
     def memory_demand(self) -> str:
@@ -96,6 +111,8 @@ def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacit
         memory_offered_gib=sum((each.memory_gib for each in offers), _ZERO),
         memory_requested_gib=sum((each.memory_gib * each.replicas for each in sets), _ZERO),
         memory_highest_gib=sum((each.memory_gib * each.highest for each in sets), _ZERO),
+        node_memory_gib=max((each.memory_gib / each.nodes for each in offers if each.nodes), default=_ZERO),
+        pod_memory_gib=max((each.memory_gib for each in sets), default=_ZERO),
     )
 
 

@@ -108,7 +108,9 @@ def _is_short(was: PoolCapacity | None, will: PoolCapacity) -> bool:
     # A pool of which nothing tells how many nodes it has is not empty, only unknown.
     has_nodes = will.nodes or (was is not None and was.nodes)
     missing_before = 0 if was is None else max(was.highest - was.offered, 0)
-    return bool(has_nodes) and will.highest - will.offered > missing_before
+    if will.highest > will.offered:
+        return bool(has_nodes) and will.highest - will.offered > missing_before
+    return bool(has_nodes) and bool(will.shortage) and (was is None or not was.shortage)
 
 
 def _capacity(before: Pools, after: Pools) -> Iterator[Table]:

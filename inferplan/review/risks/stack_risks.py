@@ -119,6 +119,6 @@ def _outages(figures: Figures, preview: Preview, *, reported: Collection[str]) -
             kind="pool",
             name=clean(pool.pool),
             urn=f"pool {clean(pool.pool)}",
-            cause=f"{pool.demand} {clean(pool.resource)} requested, {pool.offered} offered",
+            cause=clean(pool.shortage),
             consequence="pods stay Pending until it has more nodes or smaller requests",
         )

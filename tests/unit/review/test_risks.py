@@ -96,6 +96,22 @@ def test_a_pool_that_loses_the_nodes_of_models_that_stay_is_a_risk():
     assert ("is overcommitted", "l40s", "pods stay Pending until it has more nodes or smaller requests") in risks(*nodes, stays)
 
 
+@pytest.mark.parametrize(
+    ("memory", "replicas", "cause"),
+    [
+        ("80Gi", 1, "80 GiB of memory requested by one pod, 64 on the largest node"),
+        ("40Gi", 4, "160 GiB of memory requested, 128 offered"),
+        ("60Gi", 2, ""),
+    ],
+)
+def test_memory_that_is_raised_above_what_the_nodes_have_is_a_risk(memory, replicas, cause):
+    nodes = [step("same", NODE, name, node(), node()) for name in "ab"]
+    old, new = (model(replicas=replicas) for _ in range(2))
+    new["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] = memory
+    serious = report_on(*nodes, step("update", DEPLOYMENT, "m", old, new)).stacks[0].serious
+    assert [each.cause for each in serious if each.what == "is overcommitted"] == ([cause] if cause else [])
+
+
 def test_a_shortage_that_existed_before_is_not_reported():
     events = [
         step("same", NODE, "a", node(), node()),
