@@ -16,6 +16,7 @@ from tests.unit.stackfile.test_checks import WEIGHTS, lines, only
 __all__ = ["lines"]
 REVIEW = {"reviewedBy": "platform-security", "revision": "v1"}
 RULE = "model-disallow-trust-remote-code"
+X = {"dataType": "TYPE_FP32", "dims": [3]}
 REVIEWED = vllm(weights=WEIGHTS, preheat={"into": "shared"}, trustRemoteCode=REVIEW)
 
 
@@ -97,3 +98,48 @@ def test_the_report_is_quiet_about_a_review_that_stays():
     spec = {"spec": {"trustRemoteCode": REVIEW}}
     events = [step("update", "inferplan:serving:ModelService", "chat", {**spec, "x": 1}, {**spec, "x": 2})]
     assert [each.what for each in make_report([preview(*events)]).stacks[0].risks if "code" in each.what] == []
+
+
+TENSORS = {"generate": {"kind": "textGeneration"}}
+
+
+def triton(**fields):
+    from inferplan.components.serving.triton.spec import TritonSpec
+
+    stack = {"engine": "triton", "pool": "p", "weights": WEIGHTS, "preheat": {"into": "shared"}, "repository": TENSORS, **fields}
+    return TritonSpec.model_validate(stack)
+
+
+def test_a_triton_service_runs_reviewed_code_by_a_variable_that_the_pack_blocks():
+    variable = {"name": "TRUST_REMOTE_CODE", "value": "1"}
+    assert variable not in container_of(triton())["env"]
+    assert variable in container_of(triton(trustRemoteCode=REVIEW))["env"]
+    for review, blocked in ((REVIEW, True), (False, False)):
+        report = check_stack(stack_of(declared(triton(trustRemoteCode=review))), parse_settings({}, all_rules(), today(), where="x"))
+        assert (RULE in {each.rule.id for each in report.violations}) is blocked
+
+
+def test_the_vllm_backend_of_triton_gets_it_in_its_file():
+    import json
+
+    vllm_model = {"generate": {"kind": "vllm"}}
+    for review, expected in ((REVIEW, True), (False, None)):
+        spec = triton(repository=vllm_model, trustRemoteCode=review)
+        files = next(each.inputs["data"] for each in declared(spec) if each.type.endswith("ConfigMap"))
+        assert json.loads(files["generate..1..model.json"]).get("trust_remote_code") is expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"trustRemoteCode": {**REVIEW, "revision": "v0"}}, "was reviewed at revision v0, but weights.revision is v1"),
+        ({"trustRemoteCode": REVIEW, "preheat": None}, "trustRemoteCode requires preheat"),
+        (
+            {"trustRemoteCode": REVIEW, "repository": {"net": {"kind": "onnx", "file": "a.onnx", "input": {"x": X}, "output": {"y": X}}}},
+            "trustRemoteCode is for models of kind textGeneration and vllm",
+        ),
+    ],
+)
+def test_a_review_of_a_triton_service_has_to_hold(fields, message):
+    with pytest.raises(ValueError, match=message):
+        triton(**fields)

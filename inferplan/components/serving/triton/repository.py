@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from inferplan.components.handles import NodeTarget
 from inferplan.components.serving.hardware import on_vendor
+from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.triton.ensemble import EnsembleModel
 from inferplan.components.serving.triton.messages import text_of
 from inferplan.components.serving.triton.models import CustomModel, ExecutedModel, FileModel, PythonModel, RepositoryModel
@@ -34,7 +35,8 @@ def repository_files(spec: TritonSpec, *, weights: str, target: NodeTarget) -> d
 
 
 def model_files(name: str, model: AnyModel, spec: TritonServed, *, weights: str, target: NodeTarget) -> dict[str, str]:
-    sources = _sources(model, weights=weights, target=target)
+    trusted = isinstance(spec, ReviewedCode) and bool(spec.trust_remote_code)
+    sources = _sources(model, weights=weights, target=target, trusted=trusted)
     placed = {f"{name}/{model.version}/{file}": text for file, text in sources.items()}
     return {**placed, f"{name}/config.pbtxt": text_of(base_config(name, model) | _config(model, spec, weights=weights, target=target))}
 
@@ -127,7 +129,7 @@ def _warmup(model: ExecutedModel, name: str, warmup: Warmup) -> dict[str, Any]:
     return {"name": name, "batchSize": warmup.batch_size, "count": warmup.count, "inputs": inputs}
 
 
-def _sources(model: AnyModel, *, weights: str, target: NodeTarget) -> dict[str, str]:
+def _sources(model: AnyModel, *, weights: str, target: NodeTarget, trusted: bool) -> dict[str, str]:
     """Return the files in the model's version directory, by name."""
     match model:
         case EnsembleModel():
@@ -143,7 +145,8 @@ def _sources(model: AnyModel, *, weights: str, target: NodeTarget) -> dict[str, 
             return {} if model.file is not None else {"custom.txt": _PLACEHOLDER_OF_BACKEND}
         case VllmModel():
             adapters = {name: f"{weights}/{path}" for name, path in model.lora_adapters.items()}
-            documents = {"model.json": model.settings(weights, target.accelerator), "multi_lora.json": adapters}
+            settings = model.settings(weights, target.accelerator) | ({"trust_remote_code": True} if trusted else {})
+            documents = {"model.json": settings, "multi_lora.json": adapters}
             return {file: json.dumps(document, indent=2) + "\n" for file, document in documents.items() if document}
         case _:
             assert_never(model)

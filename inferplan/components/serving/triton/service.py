@@ -97,6 +97,8 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
     mount = mounted_weights(name, spec, site)
     weights, key = f"{MODELS}/{name}", f"$({KEY_VARIABLE})"
     image = workload.image_of(spec, site.target)
+    # Policies see a variable of the container, but no file of the repository.
+    trusted = {"TRUST_REMOTE_CODE": "1"} if spec.trust_remote_code else {}
     made = workload.Server(
         image=image if spec.image is not None else in_build(image, spec.build),
         command=["tritonserver"],
@@ -104,7 +106,7 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
         ports=spec.ports.model_dump(),
         ready_path=_READY,
         live_path=LIVE,
-        env={"HF_HOME": f"{CACHE}/huggingface", **VLLM_ENVIRONMENT, **torch_environment(site.target, libraries=spec.libraries)},
+        env={"HF_HOME": f"{CACHE}/huggingface", **VLLM_ENVIRONMENT, **torch_environment(site.target, libraries=spec.libraries), **trusted},
         secret_env={KEY_VARIABLE: site.server_key},
         volumes=model_volumes(mount),
         mounts=_mounts(spec, mount, weights),

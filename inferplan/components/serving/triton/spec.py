@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from inferplan.components.handles import ModelTensors, TextTensors
+from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.scaling_spec import IN_FLIGHT, ScalingSignals
 from inferplan.components.serving.triton import builds, ensemble
 from inferplan.components.serving.triton.ensemble import EnsembleModel
@@ -48,7 +49,7 @@ def _form(written: Any) -> str:
     return "existing" if existing else "generated"
 
 
-class TritonSpec(TritonServed):
+class TritonSpec(ReviewedCode, TritonServed):
     """A model repository behind NVIDIA Triton Inference Server. Field names and values are Triton's own."""
 
     engine: Literal["triton"]
@@ -77,6 +78,8 @@ class TritonSpec(TritonServed):
             raise ValueError("repository is a directory of a store, so nothing reads weights. Remove weights, or add them as artifacts")
         if self.existing is not None and self.frontend == "openai":
             raise ValueError("frontend: openai requires models of kind vllm in this file. Remove frontend, or describe the models here")
+        if self.trust_remote_code and not (self.libraries or self.vllm_models):
+            raise ValueError("trustRemoteCode is for models of kind textGeneration and vllm, and repository has none. Remove it")
         others = [name for name in self.models if name not in self.vllm_models]
         if self.frontend == "openai" and others:
             raise ValueError(

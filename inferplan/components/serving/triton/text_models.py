@@ -157,7 +157,7 @@ class VllmModel(VllmEngineArgs, RepositoryModel):
     engine_args: dict[EngineArgName, EngineArgValue] = {}
     """Further engine arguments as vLLM's AsyncEngineArgs spells them. Arguments that a field sets are rejected."""
     trust_remote_code: Literal[False] = False
-    """Only false here. Use engine: vllm for a model with its own code: policies cannot check the files of a Triton repository."""
+    """Only false here. For a model with its own code, write trustRemoteCode next to engine: triton."""
     report_metrics: bool = False
     """Adds vLLM's metrics to Triton's. vLLM's front end then runs in the engine's process, which reduces throughput."""
     health_check: bool = False

@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.naming import content_key
 from inferplan.components.serving.hardware import on_gaudi
 from inferplan.components.serving.parallel import ShardedModel
+from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.scaling_spec import ScalingSignals
 from inferplan.components.serving.vllm.engine_args import DECIDED, MEMORY_SHARE, VLLM_OPTIONS, LoraName, VllmEngineArgs, unknown_options
 from inferplan.components.serving.vllm.gaudi import GaudiTuning, field_of
-from inferplan.components.spec import DnsLabel, Spec, SpecError
-from inferplan.components.storage.spec import Revision
+from inferplan.components.spec import DnsLabel, SpecError
 
 if TYPE_CHECKING:
     from inferplan.components.handles import NodeTarget
@@ -33,32 +33,7 @@ _OURS = (
 _SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
 
 
-class RemoteCode(Spec):
-    """A review of the Python files of a model. It holds for one revision."""
-
-    reviewed_by: Annotated[str, StringConstraints(pattern=r"^\S(.{0,98}\S)?$")]
-    """The person or team that read the files and accepts that they run with the server's key and network access."""
-    revision: Revision
-    """The revision that was reviewed. It must be weights.revision, so that a new revision needs a new review."""
-
-
-def _reviewed(written: object) -> object:
-    if written is True:
-        raise ValueError(
-            "true runs Python files of the model without a review. "
-            "Set trustRemoteCode: {reviewedBy: <who read the files>, revision: <weights.revision>}, or remove it"
-        )
-    return written
-
-
-TrustRemoteCode = Annotated[
-    Annotated[Literal[False], Tag("off")] | Annotated[RemoteCode, Tag("reviewed")],
-    Discriminator(lambda written: "reviewed" if isinstance(written, dict | RemoteCode) else "off"),
-    BeforeValidator(_reviewed),
-]
-
-
-class VllmSpec(VllmEngineArgs, ShardedModel):
+class VllmSpec(VllmEngineArgs, ReviewedCode, ShardedModel):
     """One model behind vLLM's OpenAI-compatible server. Field names and values are vLLM's own."""
 
     can_span_nodes: ClassVar[bool] = True
@@ -68,8 +43,6 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
     engine: Literal["vllm"]
     nnodes: Annotated[int, Field(ge=1, le=64)] = 1
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together."""
-    trust_remote_code: TrustRemoteCode = False
-    """Lets vLLM run Python files of the model, after a review of one revision. The policy pack blocks it until a reviewer adds an exemption."""
     gaudi: GaudiTuning | None = None
     """Compilation and warm-up of vLLM on Gaudi. Default: vllm-gaudi decides."""
     served_model_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)] | None = None
@@ -122,16 +95,6 @@ class VllmSpec(VllmEngineArgs, ShardedModel):
         if self.world_size % self.nnodes:
             raise ValueError(
                 f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the accelerators of a node x the number of nodes"
-            )
-        review = self.trust_remote_code
-        if isinstance(review, RemoteCode) and self.weights.revision != review.revision:
-            raise ValueError(
-                f"trustRemoteCode was reviewed at revision {review.revision}, but weights.revision is {self.weights.revision or 'missing'}. "
-                "Review the files of that revision, and set both to it"
-            )
-        if isinstance(review, RemoteCode) and self.preheat is None:
-            raise ValueError(
-                "trustRemoteCode requires preheat, which verifies that the files are those of the revision. Add preheat: {into}"
             )
         if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:
             raise ValueError("enablePrefixCaching and gaudi.contiguousPa exclude each other on Gaudi; turn one of them off")

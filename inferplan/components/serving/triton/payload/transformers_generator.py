@@ -1,5 +1,6 @@
-"""Generates text with Hugging Face transformers from files on disk; it downloads nothing and runs no code of the model's."""
+"""Generates text with Hugging Face transformers from files on disk; it downloads nothing, and runs reviewed code of the model only."""
 
+import os
 import threading
 
 import torch
@@ -15,11 +16,13 @@ class Generator:
             from optimum.habana.transformers.modeling_utils import adapt_transformers_to_gaudi
 
             adapt_transformers_to_gaudi()
-        self.tokenizer = AutoTokenizer.from_pretrained(weights, local_files_only=True, padding_side="left")
+        trusted = os.environ.get("TRUST_REMOTE_CODE") == "1"
+        self.tokenizer = AutoTokenizer.from_pretrained(weights, local_files_only=True, padding_side="left", trust_remote_code=trusted)
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         self.turn = threading.Lock()
-        self.model = AutoModelForCausalLM.from_pretrained(weights, local_files_only=True, torch_dtype="auto").to(device).eval()
+        model = AutoModelForCausalLM.from_pretrained(weights, local_files_only=True, torch_dtype="auto", trust_remote_code=trusted)
+        self.model = model.to(device).eval()
 
     def generate(self, rows):
         """The answer to each (prompt, tokens, temperature) of `rows`, in order; rows of one temperature run as one batch."""

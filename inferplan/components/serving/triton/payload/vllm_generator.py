@@ -1,4 +1,4 @@
-"""Generates text with vLLM's engine from files on disk; vLLM batches whatever runs at a time. It downloads nothing and runs no code of the model's."""
+"""Generates text with vLLM's engine from files on disk; vLLM batches whatever runs at a time. It downloads nothing, and runs reviewed code of the model only."""
 
 import asyncio
 import itertools
@@ -22,7 +22,8 @@ class Generator:
         self.numbers = itertools.count()
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, name="vllm", daemon=True).start()
-        self.engine = self._wait(_engine({"model": weights, **json.loads(parameters.get("engine_args", "{}"))}))
+        trusted = {"trust_remote_code": True} if os.environ.get("TRUST_REMOTE_CODE") == "1" else {}
+        self.engine = self._wait(_engine({"model": weights, **trusted, **json.loads(parameters.get("engine_args", "{}"))}))
 
     def generate(self, rows):
         """The answer to each (prompt, tokens, temperature) of `rows`, in order."""
