@@ -113,14 +113,15 @@ def _case(file: str, group: Mapping[str, Any], row: Mapping[str, Any]) -> Case:
     title = row.get("fault") or row["fine"]
     source = tuple(row.get("source", group["source"]))
     if "new" in row:
-        return Case(title, "fault" in row, source, file, "", _stack([_listed("subject", row["new"])]), None)
+        return Case(title, "fault" in row, source, file, "", _stack([_listed("subject", row["new"]), *row.get("beside", ())]), None)
     base = bases()[group["base"]]
     subject = {**base, "inputs": copy.deepcopy(base["inputs"])}
     for at, edit in ((row.get("at", group["at"]), row.get("also")), (group["at"], row["edit"])):
         if edit is not None:
             _apply(subject, ["inputs", *filter(None, at.split("."))], edit)
-    edited = _stack([_listed(group["base"], subject), *base.get("beside", ()), *row.get("with", ())])
-    return Case(title, "fault" in row, source, file, group["base"], edited, clean(group["base"]))
+    beside = [*base.get("beside", ()), *row.get("beside", ())]
+    edited = _stack([_listed(group["base"], subject), *beside, *row.get("with", ())])
+    return Case(title, "fault" in row, source, file, group["base"], edited, _stack([_listed(group["base"], base), *beside]))
 
 
 def _listed(name: str, resource: Mapping[str, Any]) -> Mapping[str, Any]:

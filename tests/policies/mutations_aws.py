@@ -32,6 +32,7 @@ def _anybody(role: Inputs) -> bool | None:
     return None
 
 
+_OTHER_ACCOUNT = '{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::999988887777:root"}, "Action": "sts:AssumeRole"}]}'
 AWS: dict[str, tuple[Mutation, ...]] = {
     "BucketPublicAccessBlock": tuple(
         Mutation(name, ("s3-disallow-public-access",), put(False, name))
@@ -88,9 +89,14 @@ AWS: dict[str, tuple[Mutation, ...]] = {
     ),
     "RolePolicy": (
         Mutation(
+            "rights for itself",
+            ("iam-disallow-escalation",),
+            put('{"Statement": [{"Effect": "Allow", "Action": "iam:PutRolePolicy", "Resource": "arn:aws:iam::1:role/x"}]}', "policy"),
+        ),
+        Mutation(
             "every action",
             ("iam-disallow-wildcard-actions",),
-            put('{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "arn:x"}]}', "policy"),
+            put('{"Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "arn:x"}]}', "policy"),
         ),
         Mutation(
             "every resource",
@@ -99,6 +105,7 @@ AWS: dict[str, tuple[Mutation, ...]] = {
         ),
     ),
     "Role": (
+        Mutation("another account", ("aws-restrict-other-accounts",), put(_OTHER_ACCOUNT, "assumeRolePolicy")),
         Mutation(
             "anybody",
             ("iam-disallow-wildcard-principal",),

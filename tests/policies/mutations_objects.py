@@ -83,6 +83,11 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
     "Deployment": (
         _MISSPELT,
         Mutation(
+            "every replica stops",
+            ("stack-require-replicas-during-rollout",),
+            lambda r: r["spec"].get("replicas", 1) > 1 and put({"type": "Recreate"}, "spec", "strategy")(r) is None,
+        ),
+        Mutation(
             "no spread",
             ("pod-require-spread",),
             lambda r: r["spec"].get("replicas", 1) > 1 and drop("spec", "template", "spec", "topologySpreadConstraints")(r),
@@ -172,15 +177,28 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
         ),
     ),
     "NetworkPolicy": (
+        Mutation(
+            "the whole internet",
+            ("stack-restrict-internet-egress",),
+            add(
+                {
+                    "to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]}}],
+                    "ports": [{"port": 8080, "protocol": "TCP"}],
+                },
+                "spec",
+                "egress",
+            ),
+        ),
         Mutation("every port in", ("network-require-policy-ports", "stack-require-policy-before-models"), add({}, "spec", "ingress")),
         Mutation("every port out", ("network-require-policy-ports",), add({}, "spec", "egress")),
         Mutation(
             "metadata",
             ("network-disallow-metadata-egress",),
-            add({"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "ports": [{"port": 80}]}, "spec", "egress"),
+            add({"to": [{"ipBlock": {"cidr": "169.254.0.0/16"}}], "ports": [{"port": 80}]}, "spec", "egress"),
         ),
     ),
     "PodDisruptionBudget": (
+        Mutation("every disruption", ("object-restrict-settings",), _available("0")),
         Mutation("no disruption", ("rollout-disallow-blocking-budget",), put({"maxUnavailable": 0}, "spec")),
         Mutation(
             "all available",
@@ -207,6 +225,7 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
         ),
     ),
     "ConfigMap": (
+        Mutation("upstream unverified", ("object-require-verified-tls",), put("proxy_ssl_verify off;", "data", "note")),
         Mutation("key in clear", ("secret-disallow-in-config-map",), put("0123456789", "data", "api-key")),
         Mutation("private key", ("secret-disallow-in-config-map",), put("-----BEGIN PRIVATE KEY-----", "data", "note")),
     ),

@@ -29,6 +29,14 @@ def _as_root(edit: Callable[[Inputs], bool | None]) -> Callable[[Inputs], bool |
     return lambda part: False if "device-plugin" in str(part) else edit(part)
 
 
+def _big_memory(pod: Inputs) -> bool:
+    """A memory-backed volume that no container can fill."""
+    volumes = [each for each in pod.get("volumes") or [] if each.get("emptyDir", {}).get("medium") == "Memory"]
+    for each in volumes:
+        each["emptyDir"]["sizeLimit"] = "4Ti"
+    return bool(volumes)
+
+
 def _without_cpu(container: Inputs) -> bool:
     """Kubernetes would take the limit for the request, so both go."""
     drop("resources", "limits", "cpu")(container)
@@ -70,6 +78,14 @@ def _without_key(container: Inputs) -> bool | None:
 
 
 CONTAINERS = (
+    Mutation("one late answer kills", ("pod-restrict-probe-timing",), server(put(1, "livenessProbe", "failureThreshold"))),
+    Mutation("no certificate verified", ("pod-require-verified-tls",), add({"name": "PYTHONHTTPSVERIFY", "value": "0"}, "env")),
+    Mutation("insecure option", ("pod-require-verified-tls",), argument("--no-verify-ssl")),
+    Mutation(
+        "traces to strangers",
+        ("stack-restrict-outside-hosts",),
+        add({"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "https://traces.stranger.test.example.net"}, "env"),
+    ),
     Mutation("no key of the server", ("model-require-server-key",), _without_key),
     Mutation("privileged", ("pod-disallow-privileged",), put(True, "securityContext", "privileged")),
     Mutation("escalation", ("pod-disallow-privilege-escalation",), put(True, "securityContext", "allowPrivilegeEscalation")),
@@ -147,6 +163,8 @@ CONTAINERS = (
 )
 
 PODS = (
+    Mutation("group of root", ("pod-require-non-root",), _as_root(put(0, "securityContext", "fsGroup"))),
+    Mutation("memory volume above the limit", ("pod-limit-memory-volumes",), _big_memory),
     Mutation("a node by its name", ("pod-restrict-reach",), put("n1", "nodeName")),
     Mutation("other name servers", ("pod-restrict-reach",), put({"nameservers": ["192.0.2.53"]}, "dnsConfig")),
     Mutation(

@@ -66,6 +66,10 @@ def _sharing(recording: Recording) -> Iterator[Changed]:
         inputs["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "x", "resourceClaimName": "one"}]
         position = next(place for place, other in enumerate(changed.registrations) if other.urn == each.urn)
         changed = _replaced(changed, position, dataclasses.replace(each, inputs=inputs))
+    budgets = [each for each in recording if each.type.endswith(":PodDisruptionBudget")][:1]
+    for each in budgets:
+        twin = dataclasses.replace(each, name=f"{each.name}-twin", urn=f"{each.urn}-twin")
+        yield "a second budget", twin.urn, _added(recording, twin), ("stack-disallow-overlapping-budgets",)
     yield "one claim for two engines", engines[1].urn, changed, ("stack-require-own-claims",)
 
 

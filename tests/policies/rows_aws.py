@@ -2,9 +2,52 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.policies.cases import ABSENT, PASS, REFUSED, Row
 
+_OTHER = {"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::999988887777:root"}, "Action": "sts:AssumeRole"}
+_WITH_ID = {**_OTHER, "Condition": {"StringEquals": {"sts:ExternalId": "5c1d7f0e"}}}
+_ANY_ID = {**_OTHER, "Condition": {"StringLike": {"sts:ExternalId": "*"}}}
+
+
+def _document(*statements: object) -> str:
+    return json.dumps({"Statement": list(statements)})
+
+
 ROWS = (
+    Row(
+        "aws-restrict-other-accounts",
+        "Role/reader",
+        "assumeRolePolicy",
+        _document(_OTHER),
+        _document(_WITH_ID),
+        PASS,
+        more=((_document(_ANY_ID), REFUSED),),
+    ),
+    Row(
+        "iam-disallow-escalation",
+        "Policy/reader",
+        "policy",
+        _document({"Effect": "Allow", "Action": "iam:AttachRolePolicy", "Resource": "arn:aws:iam::111122223333:role/reader"}),
+        _document({"Effect": "Allow", "Action": "iam:GetRole", "Resource": "arn:aws:iam::111122223333:role/reader"}),
+        PASS,
+        more=(
+            (_document({"Effect": "Allow", "Action": "cloudtrail:Stop*", "Resource": "arn:aws:cloudtrail:::trail/a"}), REFUSED),
+            (_document({"Effect": "Deny", "Action": "iam:*", "Resource": "*"}), PASS),
+            (
+                _document(
+                    {
+                        "Effect": "Allow",
+                        "Action": "iam:AttachRolePolicy",
+                        "Resource": "arn:aws:iam::111122223333:role/reader",
+                        "Condition": {"ArnEquals": {"iam:PolicyARN": "arn:aws:iam::111122223333:policy/read"}},
+                    }
+                ),
+                PASS,
+            ),
+        ),
+    ),
     Row("s3-disallow-public-access", "BucketPublicAccessBlock/weights", "blockPublicPolicy", False, True, REFUSED),
     Row(
         "s3-disallow-public-acl",

@@ -29,6 +29,7 @@ SAMPLES = {
     "ELBSecurityPolicy-": ("ELBSecurityPolicy-TLS13-1-1-2021-06", "ELBSecurityPolicy-TLS13-1-2-Res-2021-06"),
     "^(SSLv3|": ("TLSv1.1_2016", "TLSv1.2_2021"),
     "[2367]$": ("0757", "0750"),
+    "^[*.]+$": ("*", "*.acme.example"),
     "^100%$": ("100%", "10%"),
     r"^\^?\.[*+]": (".*", "^team-.*$"),
     "(?i)host-?path": ("hostpath.csi.k8s.io", "efs.csi.aws.com"),

@@ -23,6 +23,21 @@ UNLIMITED_ACTIONS = [
     *("elasticloadbalancing:Describe*", "s3:ListAllMyBuckets", "sts:GetCallerIdentity", "xray:GetSampling*"),
     *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
 ]
+# Actions that change the rights of a principal (Rhino Security Labs, AWS IAM privilege escalation), and conditions that limit them.
+GRANTING = tuple(
+    f"iam:{name}"
+    for name in (
+        *("AttachRolePolicy", "PutRolePolicy", "UpdateAssumeRolePolicy", "DeleteRolePermissionsBoundary", "PutRolePermissionsBoundary"),
+        *("DetachRolePolicy", "AttachUserPolicy", "PutUserPolicy", "AttachGroupPolicy", "PutGroupPolicy", "AddUserToGroup"),
+        *("CreatePolicyVersion", "SetDefaultPolicyVersion", "CreateAccessKey", "CreateLoginProfile", "UpdateLoginProfile"),
+    )
+)
+LIMITS = ("iam:policyarn", "iam:permissionsboundary")
+AUDIT = (
+    *("cloudtrail:StopLogging", "cloudtrail:DeleteTrail", "cloudtrail:UpdateTrail", "cloudtrail:PutEventSelectors", "ec2:DeleteFlowLogs"),
+    *("config:StopConfigurationRecorder", "config:DeleteConfigurationRecorder", "guardduty:DeleteDetector", "guardduty:UpdateDetector"),
+    *("logs:DeleteLogGroup", "logs:DeleteLogStream", "securityhub:DisableSecurityHub", "access-analyzer:DeleteAnalyzer"),
+)
 FEDERATED = "sts:AssumeRoleWithWebIdentity"
 # Services that act for every AWS account unless the statement limits it ("The confused deputy problem", read 2026-11-22).
 ACTING_SERVICES = ("s3", "sns", "sqs")
@@ -150,3 +165,21 @@ def _is_tagged(statement: Statement) -> bool:
     return any(
         "tag/" in each.key and not each.negated and each.operator != "null" and not each.holds(None) for each in statement.conditions()
     )
+
+
+@resource_rule(DOCUMENTS, Severity.CRITICAL, "CIS AWS 3; CKV_AWS_286; CKV_AWS_287; Rhino: privilege escalation")
+def iam_disallow_escalation(field: Field, _: Parameters) -> Violations:
+    """No policy lets its role give itself rights, or switch the audit log off.
+    Why: A role that attaches policies, also to itself alone, is an administrator. One that stops a trail can act unseen.
+    Remedy: remove the action; let the pipeline that applies the stack change roles, limited by the condition iam:PermissionsBoundary.
+    """
+    for statement in statements(field):
+        if statement.effect != "Allow":
+            continue
+        limited = any(each.key in LIMITS and not each.holds(None) for each in statement.conditions())
+        for group, problem in (
+            (GRANTING, "lets the role change rights, its own included"),
+            (AUDIT, "lets the role switch the audit log off"),
+        ):
+            if any(overlaps(action, each) for action in statement.actions for each in group) and not (limited and group is GRANTING):
+                yield violation(statement.field, problem)

@@ -24,7 +24,8 @@ _NAMES = ("api-key", "api_key", "apiKey", "key", "token")
 _FILES = (".conf", ".map", ".keys")
 SHAPES = re.compile(
     r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|nvapi-[A-Za-z0-9_-]{40,}|A(KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{35}"
-    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{40,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{20,})(?![\w-])"
+    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{40,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{20,}"
+    r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,})(?![\w-])"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|[a-z][a-z0-9+.-]*://[^/\s:@$]*:[^/\s:@$]+@"
 )
 """The formats of well-known keys: of hubs, clouds, forges and chats; private keys; passwords in URLs."""

@@ -12,7 +12,9 @@ from inferplan.policies.subjects.networks import (
     block_of,
     blocks_of,
     cover_internet,
+    excludes,
     is_internet,
+    is_narrow,
     isolates,
     network,
     opens,
@@ -108,6 +110,10 @@ def network_require_policy_ports(policy: Resource, _: Parameters) -> Violations:
                 if low or not _is_among_selected(policy, rule.at(peers_at)):
                     yield violation(port, "opens more than one port")
     yield from _any_source(policy.at("spec"))
+    for peer in (peer for side, peers_at in SIDES for peer in policy.select("spec", side, "*", peers_at, "*")):
+        selectors = (peer.at("namespaceSelector"), peer.at("podSelector"))
+        if any(map(excludes, selectors)) and not any(map(is_narrow, selectors)):
+            yield violation(peer, "selects pods by what they are not")
 
 
 def _any_source(spec: Field) -> Violations:
@@ -128,6 +134,8 @@ def _cilium_violations(spec: Field) -> Violations:
         for rule in spec.at(side).each():
             if not any(name.startswith(peers_at) and not name.endswith("Ports") for name, _field in rule.entries()):
                 yield violation(rule, "names no peer, so it allows any source")
+            if any(map(excludes, rule.at(f"{peers_at}Endpoints").each())):
+                yield violation(rule.at(f"{peers_at}Endpoints"), "selects pods by what they are not")
             if not {*ANY_SOURCE}.isdisjoint(rule.at(f"{peers_at}Entities").texts()):
                 yield violation(rule.at(f"{peers_at}Entities"), "allows any source")
             blocks = map(block_of, rule.at(f"{peers_at}CIDR").each())

@@ -135,17 +135,28 @@ def pod_require_drop_all_capabilities(container: Container, _: Parameters) -> Vi
 
 @resource_rule(PODS, Severity.HIGH, "PSS restricted: Running as Non-root; CIS EKS 4.2.6; NSA-CISA: non-root containers")
 def pod_require_non_root(pod: PodTemplate, _: Parameters) -> Violations:
-    """Containers run as a user other than root.
-    Why: A process that escapes a container as root is root on the node.
-    Remedy: set securityContext.runAsNonRoot: true and a runAsUser above 0 on the pod.
+    """Containers run as a user and groups other than root.
+    Why: A process that escapes a container as root is root on the node, and the group of root may read and write many of its files.
+    Remedy: set securityContext.runAsNonRoot: true, and runAsUser, runAsGroup, fsGroup and supplementalGroups above 0 on the pod.
     """
     default = pod.at("securityContext")
-    yield from violations(default.at("runAsUser"), lambda user: user.number() == 0, "is root")
+    groups = (default.at("fsGroup"), *default.at("supplementalGroups").each())
+    yield from violations(groups, _is_zero, "is the group of root")
+    yield from _root_of(default)
     for container in pod.containers:
         own = container.at("securityContext")
-        yield from violations(own.at("runAsUser"), lambda user: user.number() == 0, "is root")
+        yield from _root_of(own)
         inherited = own.at("runAsNonRoot").absent and pod.inherits
         yield from must_be((default if inherited else own).at("runAsNonRoot"), value=True)
+
+
+def _root_of(context: Field) -> Violations:
+    yield from violations(context.at("runAsUser"), _is_zero, "is root")
+    yield from violations(context.at("runAsGroup"), _is_zero, "is the group of root")
+
+
+def _is_zero(field: Field) -> bool:
+    return field.number() == 0
 
 
 @resource_rule(CONTAINERS, Severity.MEDIUM, "CIS EKS 4.2; NSA-CISA: immutable container file systems")

@@ -130,3 +130,36 @@ def pod_disallow_probe_hosts(container: Container, _: Parameters) -> Violations:
     """
     hosts = (container.at(*keys, kind, "host") for keys in HANDLERS for kind in ("httpGet", "tcpSocket"))
     yield from violations(hosts, Field.text, "makes the kubelet call another host")
+
+
+@parameter("minimumSeconds", 15, "Minimum time in seconds without an answer before a container is restarted", minimum=1)
+@resource_rule(PODS, Severity.HIGH, "inference; kube-linter: liveness-port, readiness-port; Kubernetes: Probes")
+def pod_restrict_probe_timing(pod: PodTemplate, parameters: Parameters) -> Violations:
+    """Probes restart and remove servers only if they really hang.
+    Why: A server that is busy with a long prompt answers late. If one late answer restarts it, load alone takes the model down.
+    Remedy: set failureThreshold: 3 and timeoutSeconds: 5 or more, keep terminationGracePeriodSeconds above 0, and probe a port of the pod.
+    """
+    ports = {
+        port.at(key).text() for container in pod.containers for port in container.at("ports").each() for key in ("name", "containerPort")
+    }
+    for container in pod.containers:
+        for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+            probe = container.at(name)
+            if probe.absent:
+                continue
+            if container in pod.probed and container.at("ports").has_items:
+                used = (probe.at(kind, "port") for kind in ("httpGet", "tcpSocket", "grpc"))
+                yield from violations(used, lambda port: port.text() and port.text() not in ports, "is a port that the pod does not open")
+            once = probe.at("failureThreshold").number_or(_FAILURES) <= 1 and probe.at("timeoutSeconds").number_or(1) <= 1
+            if name != "startupProbe" and once:
+                yield violation(probe.at("failureThreshold"), "lets one late answer decide")
+            if name == "livenessProbe":
+                yield from _hasty(probe, parameters["minimumSeconds"])
+
+
+def _hasty(probe: Field, seconds: float) -> Violations:
+    """Settings of a liveness probe that kill a server too fast."""
+    if (probe.at("periodSeconds").number() or _PERIOD) * (probe.at("failureThreshold").number() or _FAILURES) < seconds:
+        yield violation(probe.at("periodSeconds"), f"restarts the container after less than {seconds:g} seconds")
+    grace = probe.at("terminationGracePeriodSeconds")
+    yield from violations(grace, lambda field: field.number() == 0, "kills the container without time to finish")

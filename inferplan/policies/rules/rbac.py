@@ -38,6 +38,12 @@ POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
 OF_ONE_NAMESPACE = ("admin", "edit")
 CONFIG_MAP = "kubernetes:core:ConfigMap"
 BROAD_SUBJECTS = ("system:anonymous", "system:unauthenticated", "system:authenticated", "system:serviceaccounts", "system:masters")
+# Groups, users and roles of Kubernetes itself begin so. These roles only discover the API or check tokens.
+SYSTEM = "system:"
+HARMLESS_ROLES = (
+    *("system:auth-delegator", "system:basic-user", "system:discovery", "system:public-info-viewer", "system:monitoring"),
+    "system:service-account-issuer-discovery",
+)
 VERBS = ("escalate", "bind", "impersonate")
 POD_ACCESS = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy")
 EPHEMERAL_CONTAINERS = ("pods/ephemeralcontainers",)
@@ -97,6 +103,9 @@ def rbac_disallow_admin_bindings(binding: Resource, parameters: Parameters) -> V
         return
     role = binding.at("roleRef", "name")
     yield from violations(role, lambda field: field.text() == "cluster-admin", "makes its subjects administrators")
+    yield from violations(
+        role, lambda field: _is_component_role(field.text()), "gives its subjects the rights of a component of Kubernetes"
+    )
     if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "ClusterRoleBinding":
         yield violation(role, "gives namespace administrator rights in every namespace")
     accounts = [each for each in binding.at("subjects").each() if each.at("kind").text() == "ServiceAccount"]
@@ -108,11 +117,20 @@ def rbac_disallow_admin_bindings(binding: Resource, parameters: Parameters) -> V
                 yield violation(subject.at("name"), "gets the rights of a node autoscaler")
     names = (account.at("name") for account in accounts)
     yield from violations(names, lambda name: name.text() == "default", "gives the role to every pod without its own service account")
-    for subject in binding.at("subjects").each():
-        if subject.at("kind").text() != "ServiceAccount" and (
-            subject.at("name").text() in BROAD_SUBJECTS or subject.at("name").text().startswith("system:serviceaccounts:")
-        ):
-            yield violation(subject.at("name"), "gives the role to every user")
+    for name in (each.at("name") for each in binding.at("subjects").each() if each.at("kind").text() != "ServiceAccount"):
+        if name.text() in BROAD_SUBJECTS or name.text().startswith("system:serviceaccounts:"):
+            yield violation(name, "gives the role to every user")
+        elif _is_component(name.text()):
+            yield violation(name, "gives the role to a component of Kubernetes")
+
+
+def _is_component_role(name: str) -> bool:
+    return name.startswith(SYSTEM) and name not in HARMLESS_ROLES
+
+
+def _is_component(name: str) -> bool:
+    """True for users and groups of Kubernetes itself. A single service account is also a user."""
+    return name.startswith(SYSTEM) and not name.startswith(f"{SYSTEM}serviceaccount:")
 
 
 @_AUTOSCALERS
@@ -127,6 +145,8 @@ def rbac_disallow_escalation(role: Resource, parameters: Parameters) -> Violatio
     verbs = role.select("rules", "*", "verbs", "*")
     yield from violations(verbs, lambda verb: verb.text() in VERBS, "lets its subjects escalate their privileges")
     yield from _power_violations(role, parameters["autoscalers"])
+    name = role.at("metadata", "name")
+    yield from violations(name, lambda each: each.text().startswith(SYSTEM), "is the name of a role of Kubernetes itself")
     selectors = role.at("aggregationRule", "clusterRoleSelectors").each()
     yield from violations(selectors, lambda each: not is_narrow(each), "aggregates the permissions of every cluster role")
 

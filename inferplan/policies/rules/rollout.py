@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inferplan.kube.pod_templates import LEADER_WORKER_SET
+from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, objects
 from inferplan.policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation
 from inferplan.policies.subjects.placement import matches_labels
@@ -21,6 +22,7 @@ from inferplan.policies.subjects.workloads import (
     pods_of,
     selecting,
     share,
+    strategy_of,
 )
 
 BUDGET = "kubernetes:policy:PodDisruptionBudget"
@@ -82,6 +84,68 @@ def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Violat
             name = (workload.namespace, workload.short_kind, workload.object_name)
             if name in scaled and "spec.replicas" not in workload.ignore_changes and not workload.at("spec", "replicas").absent:
                 yield violation(workload.at("spec", "replicas"), "is set, but an autoscaler controls it")
+
+
+@stack_rule(Severity.HIGH, "Kubernetes: Disruptions")
+def stack_disallow_overlapping_budgets(stack: Stack, _: Parameters) -> Violations:
+    """At most one disruption budget selects a pod.
+    Why: The API server refuses to evict a pod with two budgets, so its node can never be drained.
+    Remedy: remove one of the budgets, or make their selectors disjoint.
+    """
+    by_label: dict[tuple[str, str, str], list[Resource]] = {}
+    others: list[Resource] = []
+    for budget in stack.of(BUDGET):
+        with stack.unreadable:
+            first = next(iter(budget.at("spec", "selector", "matchLabels").entries()), None)
+            place = others if first is None else by_label.setdefault((budget.namespace, first[0], first[1].text()), [])
+            place.append(budget)
+    seen: set[str] = set()
+    for workload in stack.of(*sorted(PODS.kinds)):
+        with stack.unreadable:
+            for pod in workload.parts(PODS):
+                labels = labels_of(pod)
+                near = [each for key, value in labels.items() for each in by_label.get((workload.namespace, key, value), ())]
+                near += [each for each in others if each.namespace == workload.namespace]
+                _first, *more = [each for each in near if matches_labels(each.at("spec", "selector"), labels)] or [None]
+                for budget in more:
+                    if budget is not None and budget.urn not in seen:
+                        seen.add(budget.urn)
+                        yield violation(budget.at("spec", "selector"), "selects pods that another disruption budget selects too")
+
+
+@stack_rule(Severity.HIGH, "inference; kube-linter: updateconfig-parameters")
+def stack_require_replicas_during_rollout(stack: Stack, _: Parameters) -> Violations:
+    """A rollout keeps at least one replica.
+    Why: With Recreate, or if every replica may be unavailable, an update stops the model or the gateway although it has several replicas.
+    Remedy: use RollingUpdate with maxUnavailable: 1.
+    """
+    for pod in pods_of(stack):
+        with stack.unreadable:
+            replicas = int(least_pods(stack, pod))
+            if pod.resource.kind == LEADER_WORKER_SET:
+                replicas = int(pod.resource.at("spec", "replicas").number_or(1))
+            for field in _stops(pod, replicas) if replicas > 1 else ():
+                yield violation(field, "stops every replica at once")
+    for agent in stack.of("kubernetes:apps:DaemonSet"):
+        with stack.unreadable:
+            # A DaemonSet that serves nothing, for example one that pulls images, may be replaced at once.
+            serves = any(not each.at("readinessProbe").absent for pod in agent.parts(PODS) for each in pod.containers)
+            field = agent.at("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
+            if serves and field.text() == "100%":
+                yield violation(field, "stops the pods of every node at once")
+
+
+def _stops(pod: PodTemplate, replicas: int) -> Iterator[Field]:
+    """The fields of a rollout that stop every replica. Raises FieldError."""
+    spec = pod.resource.at("spec")
+    places = {"StatefulSet": spec.at("updateStrategy"), "LeaderWorkerSet": spec.at("rolloutStrategy")}
+    strategy = places.get(pod.resource.short_kind) or strategy_of(pod)
+    if strategy.at("type").text() == "Recreate":
+        yield strategy.at("type")
+    update = strategy.at("rollingUpdateConfiguration" if pod.resource.kind == LEADER_WORKER_SET else "rollingUpdate")
+    unavailable = update.at("maxUnavailable")
+    if not unavailable.absent and share(unavailable, replicas, up=False) >= replicas:
+        yield unavailable
 
 
 @stack_rule(Severity.MEDIUM, "inference; Kyverno require-pdb")

@@ -11,12 +11,14 @@ from itertools import pairwise
 
 from inferplan.kube.names import COMPONENT_LABEL
 from inferplan.policies.engine.fields import Field
-from inferplan.policies.engine.resource import Resource, Stack, objects
+from inferplan.policies.engine.resource import Resource, Stack, Subject
 from inferplan.policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation, violations
 from inferplan.policies.rules.keys import SHAPES
 from inferplan.policies.rules.routes import SECURITY_POLICY
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word
+from inferplan.policies.subjects.serving import engine_containers
+from inferplan.policies.subjects.tables import entries_below
 
 SECRET_VARIABLES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
 SECRET_OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|secret)$")
@@ -27,21 +29,31 @@ TRITON_KEY = re.compile(r"--(http-restricted-api|grpc-restricted-protocol)[= ][^
 # Values that are not keys: nothing, a boolean, a reference to another variable, a path.
 HARMLESS = re.compile(r"(?i)|true|false|\$\(\w+\)|\$\{?\w+\}?|file:.+|(/[\w.-]{1,40}){2,}")
 CONFIG_MAP = "kubernetes:core:ConfigMap"
-WITH_ANNOTATIONS = (
-    "kubernetes:core:Service",
-    "kubernetes:core:Namespace",
-    "kubernetes:core:ServiceAccount",
-    "kubernetes:networking.k8s.io:Ingress",
+PARAMETER, EXTERNAL_SECRET = "aws:ssm:Parameter", "kubernetes:external-secrets.io:ExternalSecret"
+# Kinds that hold secrets, and the password of a database, which aws-restrict-settings checks.
+SECRET_KINDS = ("kubernetes:core:Secret", "aws:secretsmanager:", "aws:rds:")
+# The maps with values of a program, in an ExternalSecret and in a function.
+VALUES = (("data",), ("variables",))
+CODE = (".py", ".sh", ".js", ".lua", ".go")
+# The shortest literal with a digit that counts as a token. Words and short numbers are shorter.
+SHORTEST_TOKEN = 12
+ASSIGNMENT = re.compile(
+    r"(?i)(?<![A-Za-z0-9])((?:[\w.-]*[-_.])?(?:password|passwd|passphrase|api[-_]?key|secret[-_]?(?:access[-_]?)?key|client[-_]?secret|token))"
+    r"[\"']?\s*[:=]\s*[\"']?([^\s\"',;}{<>$(\[]{6,})(?![\w(\[{.])"
 )
+# netrc, and the credentials of image registries.
+CREDENTIAL_FILES = re.compile(r"\bmachine\s+\S+\s+login\s+\S+\s+password\s+\S{4,}|\"auth\"\s*:\s*\"[A-Za-z0-9+/=]{12,}\"")
 SECRET_ENTRIES = re.compile(r"(?i)^(.*[-_.])?(api[-_]?key|token|password|secret[-_]?key)$")
 # Special tokens of a tokenizer, such as <s>, [PAD] or <|im_end|>.
 TOKENIZER_ENTRIES = re.compile(
     r"(?i)^(.*[-_.])?(bos|eos|pad|unk|sep|cls|mask|eot|eod|eom|image|audio|video|prefix|suffix|middle)[-_]?token$"
 )
-USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance")
+USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ec2:LaunchConfiguration")
+USER_DATA_KEYS = ("userData", "userDataBase64")
 # Nodes with a custom image get the cluster's address and certificate, which a plan does not know, and the labels and taints of the pool.
 _OUR_POOL = "inferplan:nodes:EksNodePool"
 SECRET_COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s*=\s*\S{20,}")
+SERVER_KEY = r"(VLLM|TRITON|SGLANG|SERVER|MODEL|ENGINE|TRTLLM|INFERENCE)\w*(API_KEY|_KEY|_TOKEN)"
 # Common names of Secrets with the keys of consumers, in case no policy of the stack refers to them.
 CONSUMER_KEYS = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
 
@@ -80,27 +92,77 @@ def _in_command(container: Container) -> Violations:
             yield violation(word.field, problem)
 
 
-@resource_rule(objects(CONFIG_MAP, *USER_DATA, *PODS.kinds, *WITH_ANNOTATIONS), Severity.CRITICAL, "CIS EKS 4.4; NSA-CISA: secrets")
+def _may_show_secrets(resource: Resource) -> bool:
+    return resource.kind.startswith(("kubernetes:", "aws:")) and not resource.kind.startswith(SECRET_KINDS)
+
+
+TEXTS = Subject("texts", frozenset([CONFIG_MAP, PARAMETER, *USER_DATA]), lambda resource: (resource,), also=_may_show_secrets)
+
+
+@resource_rule(TEXTS, Severity.CRITICAL, "CIS EKS 4.4; NSA-CISA: secrets; Security Hub SSM.7")
 def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations:
-    """ConfigMaps, annotations and user data contain no secrets.
+    """ConfigMaps, annotations, parameters and user data contain no secrets.
     Why: Anyone who can list a namespace can read its ConfigMaps and annotations, every process of an instance can read its user data, and
     all of them appear in plans.
-    Remedy: move the value to a Secret and read it with secretKeyRef.
+    Remedy: move the value to a Secret and read it with secretKeyRef; on AWS use Secrets Manager, or a parameter of type SecureString.
     """
+    yield from _in_metadata(config)
     if config.kind in USER_DATA:
         yield from _in_user_data(config)
-        return
-    annotations = (field for _name, field in config.at("metadata", "annotations").entries())
-    yield from violations(annotations, lambda field: SHAPES.search(field.text()), "contains something that looks like a key")
-    for name, field in config.at("data").entries() if config.kind == CONFIG_MAP else ():
+    elif config.kind == CONFIG_MAP:
+        yield from _in_files(config)
+    elif config.kind == PARAMETER:
+        value, name = config.at("value"), config.at("name").text().rpartition("/")[2]
+        if config.at("type").text() != "SecureString" and (SECRET_ENTRIES.match(name) or reveals(value.text())):
+            yield violation(value, "is in plain text and looks like a secret")
+    elif config.kind not in PODS.kinds:
+        named = config.kind == EXTERNAL_SECRET or config.kind.startswith("aws:lambda:")
+        for key, field in entries_below(config.root):
+            text = "" if field.unknown or not isinstance(field.value, str) or "{{" in field.value else field.value
+            if SHAPES.search(text) or (key in USER_DATA_KEYS and reveals(text)):
+                yield violation(field, "contains something that looks like a key")
+            elif named and field.above.keys[-1:] in VALUES and _is_named_secret(str(key), text):
+                yield violation(field, "has the name of a secret")
+
+
+def _in_metadata(config: Resource) -> Violations:
+    for part in ("annotations", "labels"):
+        for name, field in config.at("metadata", part).entries() if config.kind.startswith("kubernetes:") else ():
+            word = name.rpartition("/")[2]
+            if SHAPES.search(field.text()) or (part == "annotations" and _is_named_secret(word, field.text())):
+                yield violation(field, "contains something that looks like a key")
+
+
+def _is_named_secret(name: str, text: str) -> bool:
+    return bool(SECRET_ENTRIES.match(name) and not TOKENIZER_ENTRIES.match(name) and text and not HARMLESS.fullmatch(text))
+
+
+def _in_files(config: Resource) -> Violations:
+    for name, field in config.at("data").entries():
         if SECRET_ENTRIES.match(name) and not TOKENIZER_ENTRIES.match(name) and field.text():
             yield violation(field, "has the name of a secret")
-        elif SHAPES.search(field.text()):
+        elif reveals(field.text(), code=name.endswith(CODE)):
             yield violation(field, "contains something that looks like a key")
+    for _name, field in config.at("binaryData").entries():
+        with contextlib.suppress(binascii.Error):
+            if reveals(base64.b64decode(field.text(), validate=True).decode(errors="replace")):
+                yield violation(field, "contains something that looks like a key")
+
+
+def reveals(text: str, *, code: bool = False) -> bool:
+    """True if a text contains a key of a known format, or assigns a literal to the name of a secret. In `code`, a literal has a digit."""
+    if SHAPES.search(text) or SECRET_COMMANDS.search(text) or CREDENTIAL_FILES.search(text):
+        return True
+    for name, value in ASSIGNMENT.findall(text):
+        mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+        secret = (mixed or not code) if "pass" in name.lower() else (mixed and len(value) >= SHORTEST_TOKEN)
+        if secret and not TOKENIZER_ENTRIES.match(name) and not HARMLESS.fullmatch(value):
+            return True
+    return False
 
 
 def _in_user_data(instance: Resource) -> Violations:
-    for name in ("userData", "userDataBase64"):
+    for name in USER_DATA_KEYS:
         field = instance.at(name)
         if field.unknown and _OUR_POOL in instance.components:
             continue
@@ -108,15 +170,15 @@ def _in_user_data(instance: Resource) -> Violations:
         # An instance accepts plain text too.
         with contextlib.suppress(binascii.Error):
             text += base64.b64decode(text, validate=True).decode(errors="replace")
-        if SHAPES.search(text) or SECRET_COMMANDS.search(text):
+        if reveals(text, code=True):
             yield violation(field, "contains something that looks like a key")
 
 
 @stack_rule(Severity.CRITICAL, "inference; Kubernetes: Good practices for Secrets")
 def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Violations:
-    """Only the gateway reads the keys of consumers.
-    Why: A model server that can read a consumer's key can use it for every other model.
-    Remedy: remove the Secret from the pod; a server has its own key.
+    """Only the gateway reads the keys of consumers, and each server has its own key.
+    Why: A model server that can read a consumer's key, or the key of another server, can use it for every other model.
+    Remedy: remove the Secret from the pod; give each server a Secret of its own.
     """
     pods = [pod for each in stack for pod in _pods(stack, each)]
     secrets = set(_credentials(stack))
@@ -128,6 +190,27 @@ def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Violations:
             for field in _secret_names(pod):
                 if (namespace, field.text()) in secrets or CONSUMER_KEYS.search(field.text()):
                     yield violation(field, "contains keys that only the gateway needs")
+
+    yield from _keys_of_other_servers(stack, pods)
+
+
+def _keys_of_other_servers(stack: Stack, pods: list[PodTemplate]) -> Violations:
+    """Variables of a server with a Secret that another server uses, or that has the name of another workload."""
+    readers: dict[tuple[str, str], dict[str, tuple[str, Field]]] = {}
+    for pod in pods:
+        with stack.unreadable:
+            for container in engine_containers(pod):
+                for entry in container.variables(SERVER_KEY):
+                    name = entry.at("valueFrom", "secretKeyRef", "name")
+                    if name.text():
+                        readers.setdefault((pod.resource.namespace, name.text()), {})[pod.resource.urn] = (pod.resource.object_name, name)
+    servers = {(namespace, server) for (namespace, _), listed in readers.items() for server, _ in listed.values()}
+    for (namespace, secret), listed in readers.items():
+        owners = [server for place, server in servers if place == namespace and secret.startswith(f"{server}-")]
+        owner = max(owners, key=len, default="")
+        for server, field in listed.values():
+            if server != owner and (owner or len(listed) > 1) and not server.startswith(f"{owner or server}-"):
+                yield violation(field, "contains the key of another server")
 
 
 def _pods(stack: Stack, resource: Resource) -> tuple[PodTemplate, ...]:

@@ -18,12 +18,17 @@ from inferplan.policies.engine.rule import (
     violation,
     violations,
 )
-from inferplan.policies.subjects.pods import PODS, PodTemplate
+from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.workloads import claims_of, engines_of
 
 STORAGE_CLASS, VOLUME = "kubernetes:storage.k8s.io:StorageClass", "kubernetes:core:PersistentVolume"
 DISKS = ("ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs")
 SHARES = ("efs.csi.aws.com",)
+# Drivers for volumes in a pod that mount no path of the node: secrets, certificates and identities.
+CSI_DRIVERS = [
+    *("secrets-store.csi.k8s.io", "csi.cert-manager.io", "spiffe.csi.cert-manager.io", "csi.spiffe.io", "inline.storage.kubernetes.io"),
+    *("gcsfuse.csi.storage.gke.io", "file.csi.azure.com", "ebs.csi.aws.com", "efs.csi.aws.com", "s3.csi.aws.com"),
+]
 IN_TRANSIT = "encryptInTransit"
 RESTRICTED_TYPES = frozenset(
     ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret", "hostPath"]
@@ -139,8 +144,9 @@ def pod_disallow_host_path(pod: PodTemplate, _: Parameters) -> Violations:
     yield from violations(pod.select("volumes", "*", "hostPath"), is_set, "mounts a path on the node")
 
 
+@parameter("csiDrivers", CSI_DRIVERS, "CSI drivers that pods may use directly, without a PersistentVolume")
 @resource_rule(PODS, Severity.HIGH, "PSS restricted: Volume Types")
-def pod_restrict_volume_types(pod: PodTemplate, _: Parameters) -> Violations:
+def pod_restrict_volume_types(pod: PodTemplate, parameters: Parameters) -> Violations:
     """Volumes are of the types that restricted pods may use.
     Why: With an inline NFS or iSCSI volume, anyone who can create a pod can mount any share. An administrator creates each
     PersistentVolume.
@@ -151,6 +157,8 @@ def pod_restrict_volume_types(pod: PodTemplate, _: Parameters) -> Violations:
             # pod-disallow-host-path checks hostPath.
             if kind != "name" and kind not in RESTRICTED_TYPES and not field.absent:
                 yield violation(field, "is a volume type that the restricted Pod Security Standard forbids")
+            if kind == "csi" and field.at("driver").text() not in parameters["csiDrivers"]:
+                yield violation(field.at("driver"), "is a driver that may mount paths of the node. List it under parameters if it does not")
 
 
 @resource_rule(PODS, Severity.MEDIUM, "inference; add-emptydir-sizelimit")
@@ -161,3 +169,17 @@ def pod_require_empty_dir_limit(pod: PodTemplate, _: Parameters) -> Violations:
     """
     limits = (each.at("sizeLimit") for each in pod.select("volumes", "*", "emptyDir") if not each.absent)
     yield from violations(limits, lambda limit: not limit.quantity(), "is not set")
+
+
+@resource_rule(CONTAINERS, Severity.HIGH, "inference; Kubernetes: emptyDir")
+def pod_limit_memory_volumes(container: Container, _: Parameters) -> Violations:
+    """Volumes in memory fit into the container's memory limit.
+    Why: Their content counts against the limit, so the kernel kills the server when the volume fills up.
+    Remedy: lower emptyDir.sizeLimit, or raise resources.limits.memory.
+    """
+    limit = container.at("resources", "limits", "memory").quantity() or container.pod.at("resources", "limits", "memory").quantity()
+    mounted = {each.at("name").text() for each in container.at("volumeMounts").each()}
+    volumes = [each for each in container.pod.at("volumes").each() if each.at("name").text() in mounted]
+    sizes = [each.at("emptyDir", "sizeLimit") for each in volumes if each.at("emptyDir", "medium").text() == "Memory"]
+    if limit and sizes and sum(size.quantity() or 0 for size in sizes) > limit:
+        yield violation(sizes[-1], "is more than the container's memory limit, with its other volumes in memory")

@@ -112,6 +112,12 @@ def isolates(policy: Resource, side: str) -> bool:
 
 
 def is_narrow(selector: Field) -> bool:
-    """True if a label selector is narrow. Exists and NotIn exclude almost nothing."""
-    expressions = (each.at("operator").text() in ("In", "DoesNotExist") for each in selector.at("matchExpressions").each())
+    """True if a label selector names what it selects. Exists, NotIn and DoesNotExist exclude almost nothing."""
+    expressions = (each.at("operator").text() == "In" for each in selector.at("matchExpressions").each())
     return bool(selector.at("matchLabels").value) or any(expressions)
+
+
+def excludes(selector: Field) -> bool:
+    """True if a label selector only says what it does not select."""
+    operators = {each.at("operator").text() for each in selector.at("matchExpressions").each()}
+    return not is_narrow(selector) and not operators.isdisjoint(("NotIn", "DoesNotExist"))

@@ -117,14 +117,14 @@ def _fields(resource: Resource, path: str) -> Iterable[Field]:
 
 
 def _below(field: Field, name: str) -> Iterator[Field]:
-    """The fields called `name` at any depth. Unknown parts have none."""
+    return (each for key, each in entries_below(field) if key == name)
+
+
+def entries_below(field: Field) -> Iterator[tuple[str | int, Field]]:
+    """The key and the field of every entry and item at any depth. Unknown parts have none."""
     if field.unknown:
         return
-    if isinstance(field.value, dict):
-        for key, each in field.entries():
-            if key == name:
-                yield each
-            yield from _below(each, name)
-    elif isinstance(field.value, list):
-        for each in field.each():
-            yield from _below(each, name)
+    if isinstance(field.value, dict | list):
+        for each in field.each() if isinstance(field.value, list) else (item for _key, item in field.entries()):
+            yield each.keys[-1], each
+            yield from entries_below(each)
