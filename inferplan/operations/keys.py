@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from inferplan.components.gateway.consumer_spec import KeyRecord
-from inferplan.components.gateway.keys import SECRET_KEY, consumer_key, consumer_secret, seed_error
+from inferplan.components.gateway.keys import SECRET_KEY, consumer_key, consumer_secret, seed_weakness
 from inferplan.components.gateway.proxy import KEPT_SECONDS
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.files import draft
@@ -69,7 +69,7 @@ def _seed(workspace: Workspace, consumer: str) -> str:
         )
         raise RequestError(f"the keys of {consumer} cannot be derived: {secrets.reason}. {remedy}")
     seed = secrets.values[f"{PROJECT}:apiKeySeed"]
-    if error := seed_error(seed):
+    if error := seed_weakness(seed):
         raise RequestError(f"apiKeySeed {error}")
     return seed
 

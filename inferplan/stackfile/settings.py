@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from inferplan.components.gateway.keys import seed_error
+from inferplan.components.gateway.keys import seed_weakness
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.kube.paths import value_at
 from inferplan.stackfile import imported_keys, public_examples
@@ -99,7 +99,7 @@ def _sections(file: StackFile) -> dict[str, str]:
 
 def _seed_errors(seeds: Mapping[str, str], is_config_secret: Callable[[str], bool]) -> Iterator[SpecError]:
     for key, seed in seeds.items():
-        if weakness := seed_error(seed):
+        if weakness := seed_weakness(seed):
             yield SpecError((key,), f"The seed {weakness}")
         if not is_config_secret(f"{PROJECT}:{key}"):
             yield SpecError((key,), imported_keys.plain_text_message(f"pulumi config set --secret {key}"))

@@ -25,7 +25,7 @@ EXAMPLES = ("vllm", "triton", "ray-serve")
 # every image pinned, for the rule that wants that; and with its models in a queue of Kueue, as those of the Ray example.
 VARIANTS = ("routed", "envoy", "pinned", "queued", "queued-rays")
 NAMES = (*COMMITTED, *EXAMPLES, *VARIANTS)
-_DIGEST = "sha256:" + "0123456789abcdef" * 4
+_DIGEST = "sha256:" + "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
 
 
 def settings_of(name: str) -> Settings:

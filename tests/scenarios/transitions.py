@@ -16,7 +16,10 @@ Config = dict[str, Any]
 Step = tuple[str, str, Any]
 """`("put", "models.alpha.replicas", 3)`, `("drop", "models.beta", None)` or `("move", "models.beta", "delta")`."""
 
-SEED, OTHER_SEED = "5" * 21 + "a-seed-of-the-scenarios", "6" * 21 + "another-seed-of-them-all"
+SEED, OTHER_SEED = (
+    "a7d06c1be93f5824d1b7e60f3c9a84527be1f0d96c35a8e24709bd1f6e83c5a2",
+    "f31c7e9a05d846b2e9017dc4f8a6b35290ce71d4f6b8a35e17d0924c6be8fa30",
+)
 REVISION, OTHER_REVISION = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2", "b968826d9c46dd6066d109eabc6255188de91218"
 GPU_IMAGE = "docker.io/vllm/vllm-openai:v0.33.0"
 

@@ -21,7 +21,7 @@ from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.rehearsal.engine.wire.values import UNKNOWN
 
 PROJECT = Path(__file__).resolve().parents[2]
-SEED = "0123456789abcdef" * 4
+SEED = "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
 REVISION = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 Sections = dict[str, Any]
 

@@ -8,9 +8,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
-from itertools import pairwise
 
 from inferplan.components.gateway.keys import PREFIX, SERVER_PREFIX
+from inferplan.components.gateway.strength import is_guessable
 
 TAIL = 8
 MIN_CHARACTERS, MAX_CHARACTERS = 40, 200
@@ -19,7 +19,6 @@ MIN_BITS = 128
 _CHARACTERS = "A-Za-z0-9._~+/=-"
 _OURS = f"{PREFIX}_", f"{SERVER_PREFIX}_"
 _FORM = re.compile(f"[{_CHARACTERS}]+")
-_REPEAT = 8
 _REMEDY = "Generate one with: openssl rand -hex 32"
 
 ImportedKeys = Mapping[tuple[str, int], str]
@@ -64,10 +63,4 @@ def _weakness(hidden: str) -> str | None:
     bits = -sum(count * math.log2(count / len(hidden)) for count in counts.values())
     if bits < MIN_BITS:
         return f"The key can be guessed: it has at most {bits:.0f} bits without its last {TAIL} characters. Use at least {MIN_BITS} bits. {_REMEDY}"
-    pieces = [hidden[start : start + _REPEAT] for start in range(len(hidden) - _REPEAT + 1)]
-    if len(set(pieces)) < len(pieces):
-        return f"The key can be guessed: it repeats a part of itself. {_REMEDY}"
-    neighbours = sum(abs(ord(one) - ord(other)) <= 1 for one, other in pairwise(hidden))
-    if 2 * neighbours > len(hidden):
-        return f"The key can be guessed: it follows the alphabet. {_REMEDY}"
-    return None
+    return f"The key can be guessed: it has words, dates, keyboard rows or repeated parts. {_REMEDY}" if is_guessable(hidden) else None

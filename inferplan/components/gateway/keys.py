@@ -12,12 +12,15 @@ import hashlib
 import hmac
 import zlib
 
+from inferplan.components.gateway.strength import is_guessable
+
 PREFIX = "ipk"
 SERVER_PREFIX = "ips"
 SECRET_DIGITS = 43
 CHECK_DIGITS = 6
 MIN_SEED_CHARACTERS = 43
 _MIN_DISTINCT = 10
+_REMEDY = 'Set 32 random bytes: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"'
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 NAME_PATTERN = "[a-z][-a-z0-9]{0,62}"
@@ -48,12 +51,20 @@ def printed_pattern(consumer: str, version: str, check: str = "") -> str:
 def seed_error(seed: str) -> str | None:
     """Return why keys cannot be derived from `seed`, without quoting it; None if they can."""
     text = seed.strip()
-    remedy = 'Set 32 random bytes: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"'
     if len(text) < MIN_SEED_CHARACTERS:
-        return f"has {len(text)} characters, but 256 bits need at least {MIN_SEED_CHARACTERS}. {remedy}"
+        return f"has {len(text)} characters, but 256 bits need at least {MIN_SEED_CHARACTERS}. {_REMEDY}"
     if len(set(text)) < _MIN_DISTINCT:
-        return f"has only {len(set(text))} different characters and can be guessed. {remedy}"
+        return f"has only {len(set(text))} different characters and can be guessed. {_REMEDY}"
     return None
+
+
+def seed_weakness(seed: str) -> str | None:
+    """Return `seed_error`, or that `seed` can be guessed; it takes 0.2 s, so judge each seed once."""
+    error = seed_error(seed)
+    if error is None and is_guessable(seed):
+        danger = "can be guessed: it has words, dates, keyboard rows or repeated parts. Anyone who has one key could find the seed and derive every key"
+        return f"{danger}. {_REMEDY}"
+    return error
 
 
 def consumer_key(seed: str, consumer: str, version: int) -> str:

@@ -79,7 +79,11 @@ def declared_by(spec: StackSettings, realizer: Any = None) -> Recording:
     def program() -> None:
         from inferplan.infra.compose import compose
 
-        compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), ""))
+        compose(
+            Stack(
+                "test", spec, StackSecrets((pulumi.Output.secret("8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"),)), ""
+            )
+        )
 
     return known(program, realizer)
 
@@ -91,7 +95,11 @@ def planned(**parts: Any) -> Recording:
     def program() -> None:
         from inferplan.infra.compose import compose
 
-        compose(Stack("test", spec, StackSecrets((pulumi.Output.secret("0123456789abcdef" * 4),)), ""))
+        compose(
+            Stack(
+                "test", spec, StackSecrets((pulumi.Output.secret("8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"),)), ""
+            )
+        )
 
     return record(program, project="inferplan", stack="test")
 

@@ -30,7 +30,7 @@ def project(tmp_path, monkeypatch):
 
 def recorded() -> Recording:
     file = read_stack(STACK)
-    config = {**file.config, "inferplan:apiKeySeed": "0123456789abcdef" * 4}
+    config = {**file.config, "inferplan:apiKeySeed": "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"}
     return record(
         ROOT / "inferplan" / "infra", project="inferplan", stack="local", config=config, secret_keys=frozenset(["inferplan:apiKeySeed"])
     )

@@ -16,7 +16,7 @@ from inferplan.components.gateway.imported_keys import collisions, imported_key_
 from inferplan.components.gateway.proxy_keys import proxy_keys
 from inferplan.stackfile import imported_keys
 
-SEED = "0123456789abcdef" * 4
+SEED = "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
 KEY = "sk-live-Zt7Qm2Lx9Rk4Vw8Nc3Hd6Bp1Jg5Ys0Ff"
 ENCRYPTED = {"secure": "v1:bm9uY2U=:Y2lwaGVy"}
 
@@ -37,9 +37,11 @@ def test_keys_of_random_bytes_are_accepted(make):
         (KEY[:-1] + '"', "characters that an Authorization header does not allow"),
         (KEY[:-1] + "ü", "characters that an Authorization header does not allow"),
         ("a" * 64, "bits without its last 8 characters. Use at least 128"),
-        ("correct-horse-" * 4, "repeats a part of itself"),
-        (KEY[:24] * 3, "repeats a part of itself"),
-        (string.ascii_lowercase + string.ascii_uppercase, "it follows the alphabet"),
+        ("correct-horse-" * 4, "keyboard rows or repeated parts"),
+        (KEY[:24] * 3, "keyboard rows or repeated parts"),
+        (string.ascii_lowercase + string.ascii_uppercase, "keyboard rows or repeated parts"),
+        ("sk-0987654321poiuytrewqlkjhgfdsamnbvcxz13579024", "keyboard rows or repeated parts"),
+        ("sk-portal-key-of-the-acme-support-desk-november-2026", "keyboard rows or repeated parts"),
         ("ipk_chat_1_" + KEY, "The key starts like a derived key (ipk_ or ips_)"),
         ("ips_" + KEY, "The key starts like a derived key (ipk_ or ips_)"),
     ],

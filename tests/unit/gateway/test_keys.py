@@ -6,6 +6,9 @@ import base64
 import hashlib
 import math
 import re
+import secrets
+import subprocess
+import sys
 
 import pytest
 from hypothesis import example, given
@@ -109,6 +112,38 @@ def test_a_weak_seed_is_refused_without_being_quoted(weak):
     assert not weak or weak not in fault
     with pytest.raises(ValueError, match="apiKeySeed"):
         keys.consumer_key(weak, "chat", 1)
+
+
+GUESSABLE = [
+    "IchBinEinSehrLangerAberLeiderErratbarerSatzMitInferplan",
+    "klmnopqrst" * 5,
+    "correct horse battery staple and a few more words",
+    "inferplan is the best platform of our company 2026",
+    "Inferplan-Production-Seed-Do-Not-Share-November-2026",
+    "Der schnelle braune Fuchs springt ueber den faulen Hund",
+    "poiuytrewqlkjhgfdsamnbvcxz0987654321poiuytrewq",
+    "Tr0ub4dor&3Tr0ub4dor&4Tr0ub4dor&5Tr0ub4dor&6Tr0ub4dor&7",
+    "0123456789abcdef" * 4,
+]
+
+
+@pytest.mark.parametrize("seed", GUESSABLE)
+def test_a_seed_of_words_rows_or_repeats_is_guessable_and_one_key_would_betray_all(seed):
+    error = keys.seed_weakness(seed)
+    assert error is not None
+    assert "Anyone who has one key could find the seed and derive every key" in error
+    assert "openssl rand -hex 32" in error
+    assert seed[:8] not in error
+
+
+@pytest.mark.parametrize("make", [lambda: secrets.token_hex(32), lambda: secrets.token_urlsafe(32), lambda: secrets.token_hex(64)])
+def test_random_seeds_are_never_called_guessable(make):
+    assert [keys.seed_weakness(make()) for _ in range(25)] == [None] * 25
+
+
+def test_judging_needs_no_word_list_before_a_secret_is_judged():
+    code = "import sys, inferplan.stackfile.settings, inferplan.components.gateway.keys; sys.exit('zxcvbn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_what_openssl_prints_is_a_seed():

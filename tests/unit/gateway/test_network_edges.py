@@ -31,7 +31,7 @@ def recording():
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         file = read_stack(stack_files(ROOT)["local"])
-        seed = {"inferplan:apiKeySeed": "0123456789abcdef" * 4}
+        seed = {"inferplan:apiKeySeed": "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"}
         return record(
             ROOT / "inferplan" / "infra", project="inferplan", stack="local", config={**file.config, **seed}, secret_keys=frozenset(seed)
         )

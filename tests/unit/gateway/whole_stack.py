@@ -15,7 +15,7 @@ from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[3]
-SEED = "0123456789abcdef" * 4
+SEED = "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
 
 
 def recorded(secret_keys: frozenset[str] = frozenset(), **sections: Any) -> Recording:

@@ -45,7 +45,7 @@ CONFIG = {
 
 
 def recorded(model=MODEL):
-    sections = {**CONFIG, "models": {"chat": model}, "apiKeySeed": "0123456789abcdef" * 4}
+    sections = {**CONFIG, "models": {"chat": model}, "apiKeySeed": "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"}
     config = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in sections.items()}
     return record(PROJECT / "inferplan" / "infra", project="inferplan", stack="test", config=config, secret_keys={"inferplan:apiKeySeed"})
 

@@ -18,7 +18,7 @@ from inferplan.stackfile.reader import read_stack
 ROOT = Path(__file__).resolve().parents[3]
 PUBLIC = [ROOT / "stacks" / f"Pulumi.{name}.yaml" for name in ("dev", "local", "onprem", "prod", "staging")]
 PUBLIC += sorted((ROOT / "docs").rglob("Pulumi.*.yaml"))
-OWN_SEED = "0123456789abcdef" * 4
+OWN_SEED = "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
 CONFIG = {"inferplan:nodePools": '{"gaudi2": {"provider": "existing", "accelerator": "gaudi-2", "nodes": 2}}'}
 EXISTING = CONFIG | {"inferplan:cluster": '{"provider": "existing", "context": "onprem"}'}
 
