@@ -85,3 +85,18 @@ def test_each_story_passes_the_pack_and_needs_each_of_its_exemptions(story, monk
     assert [(each.rule.id, each.resource, each.path) for each in report.violations] == []
     written = json.loads(path.read_text()) if (path := settings_file(ROOT, story)).exists() else {}
     assert len(report.exempt) == len(written.get("exemptions", []))
+
+
+def test_a_second_path_of_an_nfs_server_passes_the_pack_as_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / "bring-your-own.md").read_text()
+    objects = yaml.safe_load(next(each for each in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "lexicon-volume" in each))
+    volumes = yaml.safe_load("{" + re.findall(r"`(volumes: \{lexicon.*)`", text)[0] + "}")
+    stack = yaml.safe_load((ROOT / "docs" / "stories" / "Pulumi.vision.yaml").read_text())
+    stack["config"] |= objects
+    stack["config"]["inferplan:models"]["vision"] |= volumes
+    path = tmp_path / "Pulumi.lexicon.yaml"
+    path.write_text(yaml.safe_dump(stack))
+    workspace = open_workspace(str(path))
+    report = judge(record(workspace.program, **workspace.engine_input()), ROOT)
+    assert [(each.rule.id, each.resource, each.path) for each in report.violations] == []

@@ -25,6 +25,12 @@ def test_a_refused_field_names_the_way(lines, field, value, words):
     assert words in line
 
 
+def test_a_volume_of_nfs_names_the_way(lines):
+    volume = {"nfs": {"server": "nas.acme.example", "path": "/export/b"}, "mountPath": "/data"}
+    [line] = [each for each in lines(models=model(volumes={"b": volume})) if "nfs" in each]
+    assert "Declare the export as a PersistentVolume and a PersistentVolumeClaim under extraObjects" in line
+
+
 def test_a_node_port_is_not_an_exposure_and_the_error_names_the_way(lines):
     [line] = [each for each in lines(gateway={**CONFIG["gateway"], "exposure": "NodePort"}) if "exposure" in each]
     assert "Write exposure: ingress" in line
