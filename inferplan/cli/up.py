@@ -32,7 +32,14 @@ from inferplan.operations.simulated_cluster import Cluster, purchases, start
 from inferplan.operations.status.status import stack_status
 from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.buying import purchase_lines
-from inferplan.operations.updating.downtime import declared_servers, downtimes, live_scaler_changes, live_servers, with_live_secrets
+from inferplan.operations.updating.downtime import (
+    cordoned,
+    declared_servers,
+    downtimes,
+    live_scaler_changes,
+    live_servers,
+    with_live_secrets,
+)
 from inferplan.operations.updating.update import (
     Engine,
     UpdateOptions,
@@ -176,6 +183,7 @@ def note_consequences(workspace: Workspace, recording: Recording, live: LiveClus
     if workspace.secrets.placeholders:
         after = with_live_secrets(before, after)
     note(downtimes(before, after))
+    note(cordoned(live))
 
 
 def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = False, karpenter: bool = False) -> None:

@@ -146,3 +146,14 @@ def test_the_next_commands_of_make_up_begin_with_the_export(local_state, journal
     monkeypatch.setenv("INFERPLAN_DEFAULT_PASSPHRASE", "1")
     updated = up(local_state)
     assert updated.index(line) < updated.index("inferplan status local")
+
+
+def test_a_cordoned_node_is_named_with_the_command_and_holds_up_nothing_else(local_state, journal, api):
+    assert journal.is_file()
+    path, media = "/api/v1/nodes/l40s-1", "application/merge-patch+json"
+    api.request("PATCH", path, {"spec": {"unschedulable": True}}, media=media, query={"fieldManager": "kubectl-cordon"})
+    try:
+        updated = up(local_state)
+    finally:
+        api.request("PATCH", path, {"spec": {"unschedulable": None}}, media=media, query={"fieldManager": "kubectl-cordon"})
+    assert "note: no new pod starts on cordoned nodes: l40s-1. To allow it: kubectl uncordon l40s-1" in updated

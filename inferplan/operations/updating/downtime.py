@@ -39,6 +39,17 @@ def live_servers(live: LiveCluster, namespace: str) -> dict[str, Manifest]:
     )
 
 
+def cordoned(live: LiveCluster) -> Iterator[str]:
+    """A sentence about the nodes on which no new pod starts."""
+    try:
+        nodes = live.objects("v1", "Node").values()
+    except OperationError:
+        return
+    names = sorted(each["metadata"]["name"] for each in nodes if (each.get("spec") or {}).get("unschedulable"))
+    if names:
+        yield f"no new pod starts on cordoned nodes: {', '.join(names)}. To allow it: kubectl uncordon {' '.join(names)}"
+
+
 def with_live_secrets(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> dict[str, Manifest]:
     """The servers of `after` with the secrets of those of `before`, for a program whose secrets are placeholders."""
     return {name: with_unknown_from(before.get(name, {}), each, secrets=True) for name, each in after.items()}

@@ -128,6 +128,9 @@ def _node(live: Object) -> Readiness:
     if condition(live, "Ready").get("status") != "True":
         return Readiness(why="the node is not ready yet")
     taints = [str(each["key"]) for each in live["spec"].get("taints") or () if str(each["key"]).startswith("node.kubernetes.io/")]
+    if live["spec"].get("unschedulable"):
+        # Someone cordoned it on purpose; a pod that needs it says so.
+        taints = [each for each in taints if each != "node.kubernetes.io/unschedulable"]
     return Readiness(why=f"the node is still tainted {', '.join(taints)}") if taints else READY
 
 

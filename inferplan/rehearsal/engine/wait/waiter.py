@@ -208,4 +208,6 @@ def _too_late(waited: float, why: str, inspect: str) -> ObjectFailed:
         remedy = f"request less, or enlarge its pool or quota; {inspect}"
     elif "nodes are available" in why:
         remedy = f"compare the pod's node selector, affinity and tolerations with the nodes; {inspect}"
+    if "kubectl uncordon" in why:
+        remedy = f"uncordon the nodes that should take pods; {inspect}"
     return ObjectFailed(f"not ready after {spelled(waited)}: {why}", remedy)

@@ -75,6 +75,12 @@ class Watching:
         with self._lock:
             return self._collections[key.kind].objects.get((key.namespace, key.name))
 
+    def known(self, kind: str) -> list[Object]:
+        """The objects of `kind`, none if no one observes it."""
+        with self._lock:
+            collection = self._collections.get(kind)
+            return [] if collection is None else list(collection.objects.values())
+
     def owned(self, kind: str, uid: str) -> list[Object]:
         """The objects of an observed `kind` whose owner is `uid`, by name."""
         with self._lock:

@@ -111,6 +111,8 @@ def test_a_fake_node_is_ready_when_pods_may_come():
     assert readiness(NODE, conditions=[]).why == "the node is not ready yet"
     tainted = {**NODE, "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}}
     assert readiness(tainted).why == "the node is still tainted node.kubernetes.io/not-ready"
+    cordoned = {"unschedulable": True, "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}
+    assert readiness({**NODE, "spec": cordoned}).ready
 
 
 def test_a_node_that_is_not_fake_is_not_awaited():
