@@ -10,26 +10,9 @@ from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
 from inferplan.policies.iam.arns import is_wild
 from inferplan.policies.iam.documents import GRANTS, Statement, document_of, statements
-from inferplan.policies.subjects.tables import entries_below
+from inferplan.policies.subjects.tables import document, entries_below
 
 ROLE, ECR = "aws:iam:Role", "aws:ecr:RepositoryPolicy"
-# Fields with the account, or the ARN of a principal, that gets data or access.
-RECEIVERS = {
-    "aws:ec2:VpcPeeringConnection": ("peerOwnerId",),
-    "aws:ec2:AmiLaunchPermission": ("accountId",),
-    "aws:ec2:SnapshotCreateVolumePermission": ("accountId",),
-    "aws:ec2:VpcEndpointService": ("allowedPrincipals", "*"),
-    "aws:ec2:VpcEndpointServiceAllowedPrinciple": ("principalArn",),
-    "aws:s3:BucketReplicationConfig": ("rules", "*", "destination", "account"),
-    "aws:s3:Inventory": ("destination", "bucket", "accountId"),
-    "aws:ecr:ReplicationConfiguration": ("replicationConfiguration", "rules", "*", "destinations", "*", "registryId"),
-    "aws:kms:Grant": ("granteePrincipal",),
-    "aws:eks:AccessEntry": ("principalArn",),
-    "aws:cloudwatch:EventPermission": ("principal",),
-    "aws:cloudwatch:LogSubscriptionFilter": ("destinationArn",),
-}
-# Kinds above whose field is as often the stack's own account.
-OFTEN_OWN = ("aws:kms:Grant", "aws:eks:AccessEntry", "aws:cloudwatch:LogSubscriptionFilter")
 _ARN = re.compile(r"arn:[\w-]+:[\w-]*:[\w-]*:([0-9]{12}):")
 _ACCOUNT = re.compile(r"(?:arn:[\w-]+:[\w-]*:[\w-]*:)?([0-9]{12})(?::.*)?")
 _READS_IMAGES = {"ecr:batchgetimage", "ecr:getdownloadurlforlayer", "ecr:batchchecklayeravailability", "ecr:describeimages"}
@@ -54,28 +37,34 @@ def aws_restrict_other_accounts(stack: Stack, parameters: Parameters) -> Violati
                 yield from _trusted(resource, own)
             elif resource.kind in GRANTS.kinds and own:
                 yield from _granted(resource, own)
-        receivers = RECEIVERS.get(resource.kind, ())
         with stack.unreadable:
-            for field in resource.select(*receivers) if receivers and (own or resource.kind not in OFTEN_OWN) else ():
+            for field in resource.select(*path.split(".")) if (path := _receiver(resource, own)) else ():
                 if _is_other(field.text(), own):
                     yield violation(field, "gives data or access to another account")
 
 
+def _receiver(resource: Resource, own: set[str]) -> str:
+    """The path of the field with another account, "" if the kind has none or if it may be the stack's own account."""
+    table = document("aws_access")
+    return table["receivers"].get(resource.kind, "") or (table["principals"].get(resource.kind, "") if own else "")
+
+
 def _is_made_here(resource: Resource) -> bool:
     """True if the field is unknown because another resource of the stack makes it. The update checks the known value."""
-    key = "assumeRolePolicy" if resource.kind == ROLE else next(iter(RECEIVERS.get(resource.kind, ("policy",))))
+    key = "assumeRolePolicy" if resource.kind == ROLE else _receiver(resource, {""}).partition(".")[0] or "policy"
     return resource.at(key).unknown and bool(resource.property_dependencies.get(key))
 
 
 def _own_accounts(stack: Stack, trusted: list[str]) -> set[str]:
     """The accounts in the settings, or those of the provider, or the account of most ARNs of the stack; none if that is not clear."""
+    others = {*document("aws_access")["receivers"], "aws:kms:Grant"}
     allowed: set[str] = set()
     counts: Counter[str] = Counter()
     for resource in stack:
         if resource.type == "pulumi:providers:aws":
             with stack.unreadable:
                 allowed |= set(re.findall(r"[0-9]{12}", str(resource.inputs.get("allowedAccountIds", ""))))
-        elif resource.kind.startswith(("aws:", "kubernetes:")) and (resource.kind not in RECEIVERS or resource.kind in OFTEN_OWN[1:]):
+        elif resource.kind.startswith(("aws:", "kubernetes:")) and resource.kind not in others:
             counts.update(match.group(1) for text in _texts(resource) if (match := _ARN.match(text)))
     first, second = [*counts.most_common(2), ("", 0), ("", 0)][:2]
     clear = {first[0]} if first[1] > second[1] else set()

@@ -10,6 +10,7 @@ from inferplan.policies.engine.resource import Resource, Subject, objects
 from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation, violations
 from inferplan.policies.iam.arns import action_like, is_wild, names_every_resource, overlaps
 from inferplan.policies.iam.documents import BUCKET_POLICIES, DOCUMENTS, GRANTS, KEYS, Statement, document_of, sources_of, statements
+from inferplan.policies.subjects.tables import document
 
 BROAD = re.compile(r"/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w+FullAccess)\Z")
 # Wildcards for all of these verbs together allow every action of a service.
@@ -23,21 +24,8 @@ UNLIMITED_ACTIONS = [
     *("elasticloadbalancing:Describe*", "s3:ListAllMyBuckets", "sts:GetCallerIdentity", "xray:GetSampling*"),
     *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
 ]
-# Actions that change the rights of a principal (Rhino Security Labs, AWS IAM privilege escalation), and conditions that limit them.
-GRANTING = tuple(
-    f"iam:{name}"
-    for name in (
-        *("AttachRolePolicy", "PutRolePolicy", "UpdateAssumeRolePolicy", "DeleteRolePermissionsBoundary", "PutRolePermissionsBoundary"),
-        *("DetachRolePolicy", "AttachUserPolicy", "PutUserPolicy", "AttachGroupPolicy", "PutGroupPolicy", "AddUserToGroup"),
-        *("CreatePolicyVersion", "SetDefaultPolicyVersion", "CreateAccessKey", "CreateLoginProfile", "UpdateLoginProfile"),
-    )
-)
+# Conditions that limit which rights a principal can give.
 LIMITS = ("iam:policyarn", "iam:permissionsboundary")
-AUDIT = (
-    *("cloudtrail:StopLogging", "cloudtrail:DeleteTrail", "cloudtrail:UpdateTrail", "cloudtrail:PutEventSelectors", "ec2:DeleteFlowLogs"),
-    *("config:StopConfigurationRecorder", "config:DeleteConfigurationRecorder", "guardduty:DeleteDetector", "guardduty:UpdateDetector"),
-    *("logs:DeleteLogGroup", "logs:DeleteLogStream", "securityhub:DisableSecurityHub", "access-analyzer:DeleteAnalyzer"),
-)
 FEDERATED = "sts:AssumeRoleWithWebIdentity"
 # Services that act for every AWS account unless the statement limits it ("The confused deputy problem", read 2026-11-22).
 ACTING_SERVICES = ("s3", "sns", "sqs")
@@ -178,8 +166,10 @@ def iam_disallow_escalation(field: Field, _: Parameters) -> Violations:
             continue
         limited = any(each.key in LIMITS and not each.holds(None) for each in statement.conditions())
         for group, problem in (
-            (GRANTING, "lets the role change rights, its own included"),
-            (AUDIT, "lets the role switch the audit log off"),
+            ("granting", "lets the role change rights, its own included"),
+            ("audit", "lets the role switch the audit log off"),
         ):
-            if any(overlaps(action, each) for action in statement.actions for each in group) and not (limited and group is GRANTING):
+            actions = document("aws_access")[group]
+            matches = any(overlaps(action, each) for action in statement.actions for each in actions)
+            if matches and not (limited and group == "granting"):
                 yield violation(statement.field, problem)

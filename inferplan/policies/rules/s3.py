@@ -73,6 +73,9 @@ def s3_disallow_public_acl(bucket: Resource, _: Parameters) -> Violations:
     if bucket.at("acl").text().startswith(("public", "authenticated")):
         yield violation(bucket.at("acl"), "gives other principals access to the bucket")
     grants = (*bucket.at("grants").each(), *bucket.at("accessControlPolicy", "grants").each())
+    owner = bucket.at("accessControlPolicy", "owner", "id").text()
+    others = (grant.at("grantee", "id") for grant in bucket.at("accessControlPolicy", "grants").each())
+    yield from violations(others, lambda each: each.text() not in ("", owner), "gives another account access to the bucket")
     uris = (uri for grant in grants for uri in (grant.at("uri"), grant.at("grantee", "uri")))
     yield from violations(uris, lambda uri: uri.text().endswith(EVERYBODY), "gives other principals access to the bucket")
 

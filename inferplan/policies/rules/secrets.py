@@ -153,6 +153,8 @@ def reveals(text: str, *, code: bool = False) -> bool:
     """True if a text contains a key of a known format, or assigns a literal to the name of a secret. In `code`, a literal has a digit."""
     if SHAPES.search(text) or SECRET_COMMANDS.search(text) or CREDENTIAL_FILES.search(text):
         return True
+    if any(any(map(str.isdigit, match.group())) for match in BEARER.finditer(text)):
+        return True
     for name, value in ASSIGNMENT.findall(text):
         mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
         secret = (mixed or not code) if "pass" in name.lower() else (mixed and len(value) >= SHORTEST_TOKEN)
