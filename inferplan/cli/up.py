@@ -69,7 +69,7 @@ def command(
         bool,
         typer.Option(
             "--karpenter",
-            help="Let Karpenter's own scheduler choose the machines of EKS Auto Mode, and list them with prices. Rehearsal only; built once.",
+            help="Let Karpenter's own scheduler choose the instance types of EKS Auto Mode, and list them with prices. Rehearsal only; built once.",
         ),
     ] = False,
 ) -> None:

@@ -18,7 +18,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from inferplan.kube.quantity import CPU_PATTERN, SIZE_PATTERN, bytes_of, millicores_of
@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 
 Comparable = TypeVar("Comparable", str, int)
+
+
+def renamed(key: str, old: str) -> Any:
+    """A field whose key in YAML was `old` before. Both work.
+
+    Components keep the old key in their inputs, because a preview would otherwise show a change of every stack.
+    """
+    return Field(validation_alias=AliasChoices(key, old), serialization_alias=old)
 
 
 class Spec(BaseModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from inferplan.components.spec import SpecError
@@ -24,6 +24,23 @@ _SECRET_TEXT = re.compile(
 )
 _HARMLESS = re.compile(r"true|false|[0-9.]{0,4}|\$\(\w+\)|<.*>|(/[\w.-]+)+|file:.+|", re.IGNORECASE)
 _SHORTENED_COMMIT = re.compile(r"[0-9a-f]{7,39}")
+
+
+# Keys of older releases, below an entry of a section, with the keys of today.
+_RENAMED = (
+    ("nodePools", (), "machine", "instanceType"),
+    ("models", ("affinity",), "beside", "podAffinity"),
+    ("models", ("affinity",), "apartFrom", "podAntiAffinity"),
+    ("models", ("build",), "cards", "accelerators"),
+)
+
+
+def renamed_keys(written_keys: Callable[..., frozenset[str]], settings: StackSettings) -> Iterator[SpecError]:
+    """Name the old keys among `written_keys`, which returns the keys of a mapping of the file."""
+    for section, inner, old, new in _RENAMED:
+        for name in settings.node_pools if section == "nodePools" else settings.models:
+            if old in written_keys(section, name, *inner):
+                yield SpecError((section, name, *inner, old), f"{old!r} is now called {new!r}. The old key still works; rename it.")
 
 
 def advice(settings: StackSettings) -> Iterator[SpecError]:

@@ -17,7 +17,7 @@ from inferplan.components.gateway.keys import seed_weakness
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.kube.paths import value_at
 from inferplan.stackfile import imported_keys, public_examples
-from inferplan.stackfile.advice import advice
+from inferplan.stackfile.advice import advice, renamed_keys
 from inferplan.stackfile.checks import check
 from inferplan.stackfile.corrections import without_renamed
 from inferplan.stackfile.errors import InvalidStack, LocatedError, dotted, suggestion
@@ -44,7 +44,7 @@ def validate(file: StackFile) -> StackSettings:
 
 def advised(settings: StackSettings, file: StackFile | None) -> Iterator[str]:
     """Return each warning about valid `settings` as one line with its position in `file`; a missing key has that of its mapping."""
-    for each in advice(settings):
+    for each in (*advice(settings), *(() if file is None else renamed_keys(file.written_keys, settings))):
         position = None if file is None else file.locate(each.path)
         where = "" if file is None or position is None else f"{file.shown_path}:{position.line}:{position.column}: "
         yield f"{where}{dotted(each.path)}: {each.message}"

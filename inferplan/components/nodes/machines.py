@@ -72,7 +72,7 @@ def machine(name: str) -> Machine:
     """Return the machine `name`. Raises ValueError with the nearest name, and all names of `machines.csv`."""
     if name not in machines() and (row := cpu_rows().get(name)) is not None:
         return _machine(row)
-    return named(name, machines(), "machine")
+    return named(name, machines(), "instance type")
 
 
 @cache

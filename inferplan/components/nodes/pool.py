@@ -31,11 +31,11 @@ AcceleratorName = Annotated[
         json_schema_extra=lambda schema: schema.update(enum=list(accelerators.accelerators())),
     ),
 ]
-MachineName = Annotated[
+InstanceTypeName = Annotated[
     str,
     AfterValidator(lambda name: machines.machine(name).name),
     Field(
-        description="A machine of inferplan/components/nodes/machines.csv, for example g6e.4xlarge or hls-gaudi2, or any current EC2 type without accelerators.",
+        description="An instance type, for example g6e.4xlarge or hls-gaudi2: one of the reference of accelerators, or any current EC2 type without accelerators.",
         json_schema_extra=lambda schema: schema.update(anyOf=[{"enum": list(machines.machines())}, {"pattern": _CPU_TYPE}]),
     ),
 ]
@@ -97,8 +97,8 @@ class MachineShape(Spec):
         )
 
 
-MachineChoice = Annotated[
-    Annotated[MachineName, Tag("name")] | Annotated[MachineShape, Tag("shape")],
+InstanceTypeOrShape = Annotated[
+    Annotated[InstanceTypeName, Tag("name")] | Annotated[MachineShape, Tag("shape")],
     Discriminator(lambda value: "shape" if isinstance(value, Mapping | MachineShape) else "name"),
 ]
 
@@ -152,7 +152,7 @@ class Pool(Spec, ABC):
     @property
     @abstractmethod
     def node_type(self) -> str | MachineShape:
-        """The machine of the nodes, or the smallest of several, defaults applied: its name in the table, or the shape that the user wrote."""
+        """The instance type of the nodes, or the smallest of several, defaults applied: its name in the table, or the shape that the user wrote."""
 
     @property
     @abstractmethod

@@ -10,9 +10,18 @@ from pydantic import Field, model_validator
 from inferplan.components.handles import Capacity, ClusterFacts
 from inferplan.components.nodes import accelerators, machines
 from inferplan.components.nodes.accelerators import Accelerator
-from inferplan.components.nodes.pool import MOST_NODES, MachineChoice, MachineName, MachineShape, MigProfile, NodeLocation, Pool, Zone
+from inferplan.components.nodes.pool import (
+    MOST_NODES,
+    InstanceTypeName,
+    InstanceTypeOrShape,
+    MachineShape,
+    MigProfile,
+    NodeLocation,
+    Pool,
+    Zone,
+)
 from inferplan.components.platforms.spec import CloudPool
-from inferplan.components.spec import Labels, SpecError, duplicates
+from inferplan.components.spec import Labels, SpecError, duplicates, renamed
 from inferplan.kube.names import HOSTNAME_LABEL
 
 _ONLY_ZONE = "simulated-a"
@@ -23,32 +32,32 @@ class FixedPool(Pool):
 
     nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
     """Number of nodes."""
-    machine: MachineChoice | None = None
-    """A machine of inferplan/components/nodes/machines.csv, or the resources of one node. Default: the accelerator's usual machine."""
+    instance_type: Annotated[InstanceTypeOrShape | None, renamed("instanceType", "machine")] = None
+    """An instance type of the reference of accelerators, or the resources of one node. Default: the accelerator's usual instance type."""
     mig: MigProfile | None = None
     """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
 
     @model_validator(mode="after")
     def _check_accelerator(self) -> Self:
-        error = self._machine_error() or self._mig_error()
+        error = self._instance_type_error() or self._mig_error()
         if error is not None:
             raise ValueError(error)
         return self
 
-    def _machine_error(self) -> str | None:
-        if isinstance(self.machine, MachineShape):
-            count = self.machine.accelerators
+    def _instance_type_error(self) -> str | None:
+        if isinstance(self.instance_type, MachineShape):
+            count = self.instance_type.accelerators
             if bool(count) == (self.accelerator is not None):
                 return None
-            remedy = "write accelerator too, or leave machine.accelerators out"
+            remedy = "write accelerator too, or leave instanceType.accelerators out"
             if self.accelerator:
                 remedy = "write how many accelerators a node has"
-            return f"machine.accelerators is {count} but accelerator is {self.accelerator or 'not set'}; {remedy}"
-        carried = None if self.machine is None else machines.machine(self.machine).accelerator
-        if self.machine is None or carried == self.accelerator:
+            return f"instanceType.accelerators is {count} but accelerator is {self.accelerator or 'not set'}; {remedy}"
+        carried = None if self.instance_type is None else machines.machine(self.instance_type).accelerator
+        if self.instance_type is None or carried == self.accelerator:
             return None
         allowed = ", ".join(each.name for each in machines.machines_of(self.accelerator))
-        problem = f"machine {self.machine!r} has {carried or 'no accelerator'}, and the pool has {self.accelerator or 'none'}"
+        problem = f"instanceType {self.instance_type!r} has {carried or 'no accelerator'}, and the pool has {self.accelerator or 'none'}"
         return f"{problem}. Use one of: {allowed}"
 
     def _mig_error(self) -> str | None:
@@ -77,7 +86,7 @@ class FixedPool(Pool):
 
     @property
     def node_type(self) -> str | MachineShape:
-        return self.usual_machine if self.machine is None else self.machine
+        return self.usual_machine if self.instance_type is None else self.instance_type
 
     @property
     def capacity(self) -> Capacity:
@@ -86,7 +95,7 @@ class FixedPool(Pool):
 
     @property
     def nominal_capacity(self) -> Capacity:
-        """The resources of the machine; of a shape, those for pods, with huge pages as part of the memory."""
+        """The resources of the instance type; of a shape, those for pods, with huge pages as part of the memory."""
         node = self.node_type
         if isinstance(node, str):
             return self._divided(machines.nominal(machines.machine(node)))
@@ -120,11 +129,11 @@ class ExistingPool(FixedPool):
 
 
 class SimulatedPool(FixedPool):
-    """Fake nodes of the simulated cluster, with the capacity of the real machine."""
+    """Fake nodes of the simulated cluster, with the capacity of the real nodes."""
 
     provider: Literal["simulated"]
-    machine: MachineName | None = None
-    """A machine of inferplan/components/nodes/machines.csv. Default: the accelerator's usual machine."""
+    instance_type: Annotated[InstanceTypeName | None, renamed("instanceType", "machine")] = None
+    """An instance type of the reference of accelerators. Default: the accelerator's usual instance type."""
     zones: Annotated[list[Zone], Field(min_length=1, max_length=16)] | None = None
     """Zones of the nodes, which are spread over them in turn. Default: all nodes are in one zone."""
 

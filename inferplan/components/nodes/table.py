@@ -63,7 +63,7 @@ def markdown() -> str:
 
 def _hardware(rows: Iterable[Accelerator]) -> str:
     return _table(
-        ("name", "device", "memory GiB", "computes in", "CUDA capability", "MIG profiles", "usual machine", "note"),
+        ("name", "device", "memory GiB", "computes in", "CUDA capability", "MIG profiles", "usual instance type", "note"),
         [
             (
                 f"`{row.name}`",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from inferplan.components.naming import selector
-from inferplan.components.spec import DnsLabel, LabelKey, LabelValue, Spec, SpecError
+from inferplan.components.spec import DnsLabel, LabelKey, LabelValue, Spec, SpecError, renamed
 from inferplan.kube.names import HOSTNAME_LABEL
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ class AffinitySpec(Spec):
     """Conditions that a node of the pool must meet."""
     preferred_nodes: list[PreferredNodeTerm] = []
     """Conditions that preferred nodes of the pool meet."""
-    beside: list[DnsLabel] = []
+    pod_affinity: Annotated[list[DnsLabel], renamed("podAffinity", "beside")] = []
     """Models of this stack. Pods run only on nodes that run each of them."""
-    apart_from: list[DnsLabel] = []
+    pod_anti_affinity: Annotated[list[DnsLabel], renamed("podAntiAffinity", "apartFrom")] = []
     """Models of this stack. No pod runs on a node that runs one of them."""
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
@@ -85,7 +85,7 @@ class AffinitySpec(Spec):
             nodes[_REQUIRED] = {"nodeSelectorTerms": [_expressions(self.required_nodes)]}
         if self.preferred_nodes:
             nodes[_PREFERRED] = [{"weight": each.weight, "preference": _expressions([each])} for each in self.preferred_nodes]
-        pods = {"podAffinity": self.beside, "podAntiAffinity": self.apart_from}
+        pods = {"podAffinity": self.pod_affinity, "podAntiAffinity": self.pod_anti_affinity}
         made = {key: {_REQUIRED: [_pods_of(each) for each in models]} for key, models in pods.items() if models}
         return {"nodeAffinity": nodes, **made} if nodes else made
 

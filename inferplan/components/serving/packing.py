@@ -56,7 +56,7 @@ def pods_on(models: Mapping[str, ServedModel], target: NodeTarget, *, most: bool
         if model.pool != target.pool or not replicas:
             continue
         requests = [demand_of(model, model.accelerators_per_pod, target), *([SIDECAR] if model.folder_on(target) is not None else [])]
-        apart = frozenset(model.affinity.apart_from)
+        apart = frozenset(model.affinity.pod_anti_affinity)
         yield Pods(model=name, count=replicas * model.pods, request=_sum(requests), apart_from=apart)
         companions = dict(model.companions)
         count = int(companions.pop("pods", "0"))

@@ -142,7 +142,7 @@ def check_sizes(cluster: ExaminedCluster) -> Iterator[Finding]:
             pages_text = f", hugepages2Mi: {size_quantity(_bytes(tight[0], HUGEPAGES))}" if _bytes(tight[0], HUGEPAGES) else ""
             yield warning(
                 f"pool {name}: {_name(tight[0])} offers {cpu} CPU and {memory} of memory, and the stack plans with {planned}",
-                f"write in the stack file, nodePools.{name}: machine: {{cpu: '{cpu}', memory: {memory}{cards}{pages_text}}}",
+                f"write in the stack file, nodePools.{name}: instanceType: {{cpu: '{cpu}', memory: {memory}{cards}{pages_text}}}",
             )
         elif nodes:
             yield ok(f"pool {name}: every node has the CPU and memory that the stack plans with")

@@ -45,7 +45,7 @@ def buying(settings: StackSettings, cluster: Cluster, progress: Progress) -> Ite
 
 
 def purchase_lines(purchases: Iterable[Purchase], region: str = "") -> Iterator[str]:
-    """A line for each type of machine that Karpenter bought for a pool, and their total. `region` is that of the stack."""
+    """A line for each instance type that Karpenter bought for a pool, and their total. `region` is that of the stack."""
     total = 0 * price_list().hours
     for each in purchases:
         cost = each.count * each.usd_per_hour
@@ -53,7 +53,7 @@ def purchase_lines(purchases: Iterable[Purchase], region: str = "") -> Iterator[
         yield f"Karpenter bought {each.count} x {each.instance_type} ({each.capacity_type}) for {each.pool}: {cost:.2f} USD per hour"
     if total:
         prices = price_list()
-        yield f"together {total:.2f} USD per hour, list prices of {prices.date} in {prices.region}; spot machines at the lowest share"
+        yield f"together {total:.2f} USD per hour, list prices of {prices.date} in {prices.region}; spot nodes at the lowest share"
         if region and region != prices.region:
             yield f"the stack is in {region}, whose prices differ"
 

@@ -123,7 +123,7 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
     hourly = [price for price in listed.values() if price is not None]
     if not names or len(hourly) < len(names):
         missing = [name for name in names if listed.get(name) is None]
-        return None, f"{NO_PRICE} {', '.join(missing) or 'a machine that the launch template names'}"
+        return None, f"{NO_PRICE} {', '.join(missing) or 'an instance type that the launch template names'}"
     disk, no_disk = _disk(pool.groups[0].inputs, prices)
     # A block is paid for in advance, whether its nodes are used or not.
     least, needed = (pool.most, pool.most) if ways == [_BLOCK] else (pool.least, pool.needed)

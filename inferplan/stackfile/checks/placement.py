@@ -176,16 +176,16 @@ def _zones(model: ModelSpec, pool: Pool, cluster: Cluster) -> Iterator[SpecError
 
 
 def _named_models(settings: StackSettings, name: str, model: ModelSpec) -> Iterator[SpecError]:
-    for field, named in (("beside", model.affinity.beside), ("apartFrom", model.affinity.apart_from)):
+    for field, named in (("podAffinity", model.affinity.pod_affinity), ("podAntiAffinity", model.affinity.pod_anti_affinity)):
         for index, other in enumerate(named):
             path, theirs = (field, index), settings.models.get(other)
             if theirs is None:
                 yield unknown(path, other, "model", settings.models, "models")
-            elif other == name and field == "beside":
+            elif other == name and field == "podAffinity":
                 problem = "A model cannot require its own pods on the node, because the first pod would never start."
                 yield SpecError(path, f"{problem} Remove it.")
-            elif field == "beside" and theirs.pool != model.pool:
+            elif field == "podAffinity" and theirs.pool != model.pool:
                 problem = f"{other} runs on pool {theirs.pool!r} and {name} on {model.pool!r}, so they cannot share a node."
                 yield SpecError(path, f"{problem} Use one pool for both.")
-            elif field == "apartFrom" and other in model.affinity.beside:
+            elif field == "podAntiAffinity" and other in model.affinity.pod_affinity:
                 yield SpecError(path, f"Model {other} is both required and excluded on the node. Remove it from one of the two lists.")

@@ -95,7 +95,7 @@ BROKEN = [
     ("drivers", label("habana.ai/driver.version", "1.23.0-695"), "error", "needs driver 1.24, and these nodes have an older one: a 1.23.0-695", "update the driver of these nodes to 1.24 or later"),
     ("drivers", label("habana.ai/driver.version", ""), "unknown", "a has no label with the driver's version (habana.ai/driver.version)", ""),
     ("node sizes", allocatable("hugepages-2Mi", "0"), "error", "requests 47200Mi of hugepages-2Mi, and a offers 0", "vm.nr_hugepages=47500"),
-    ("node sizes", allocatable("memory", "500Gi"), "warning", "a offers 159530m CPU and 500Gi of memory", "machine: {cpu: '159530m', memory: 500Gi, accelerators: 8, hugepages2Mi: 95000Mi}"),
+    ("node sizes", allocatable("memory", "500Gi"), "warning", "a offers 159530m CPU and 500Gi of memory", "instanceType: {cpu: '159530m', memory: 500Gi, accelerators: 8, hugepages2Mi: 95000Mi}"),
     ("runtime classes", lambda w: w.remove("RuntimeClass"), "error", "RuntimeClass habana, which does not exist", '"handler":"habana"'),
     ("ingress", lambda w: w.one("IngressClass")["metadata"].update(name="haproxy"), "error", "IngressClass nginx, which does not exist; the cluster has haproxy", "upgrade --install ingress-nginx"),
     ("network policies", network("kube-flannel-ds"), "warning", "Flannel does not enforce NetworkPolicies", "Canal"),

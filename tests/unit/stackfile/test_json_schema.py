@@ -90,7 +90,7 @@ def test_an_editor_explains_every_key_and_offers_every_accelerator_and_machine()
     assert silent == []
     simulated = definitions["SimulatedPool"]["properties"]
     assert simulated["accelerator"]["anyOf"][0]["enum"] == list(accelerators())
-    assert simulated["machine"]["anyOf"][0]["anyOf"][0]["enum"] == list(machines())
+    assert simulated["instanceType"]["anyOf"][0]["anyOf"][0]["enum"] == list(machines())
 
 
 def test_nothing_is_left_in_it_that_draft_07_would_ignore():

@@ -75,7 +75,7 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("local", f"{POOL}.accelerator", "l40s", ("'l40s'", "nvidia-l40s")),
     ("local", f"{POOL}.accelerator", "NVIDIA-L40S", ("nvidia-l40s",)),
     ("local", "nodePools.gaudi2.accelerator", "gaudi2", ("'gaudi2'", "gaudi-2")),
-    ("local", f"{POOL}.machine", "g6e.12xl", ("'g6e.12xl'", "g6e.12xlarge")),
+    ("local", f"{POOL}.instanceType", "g6e.12xl", ("'g6e.12xl'", "g6e.12xlarge")),
     ("local", f"{VLLM}.pool", "l40", ("'l40'", "'l40s'")),
     ("local", f"{VLLM}.weights.store", "weigths", ("'weigths'", "'weights'")),
     ("local", f"{VLLM}.consumers", "[chatt]", ("'chatt'", "'chat'")),

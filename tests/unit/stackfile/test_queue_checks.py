@@ -41,8 +41,8 @@ def test_a_model_in_a_queue_that_holds_it_has_no_fault(lines):  # noqa: F811 - t
         ({}, {"pools": {"l4": {}}}, "queues.serving.pools.l4: Unknown pool 'l4'."),
         ({}, {"pools": {"l40s": {"accelerators": 9}}}, "grant 9 of nvidia.com/gpu, but it has 8"),
         ({}, {"pools": {"system": {"accelerators": 1}}}, "has no accelerator. Set cpu and memory"),
-        ({"affinity": {"beside": ["nobody"]}}, QUEUE, "affinity.beside[0]: Unknown model 'nobody'."),
-        ({"affinity": {"beside": ["chat-model"]}}, QUEUE, "would never start"),
+        ({"affinity": {"podAffinity": ["nobody"]}}, QUEUE, "affinity.podAffinity[0]: Unknown model 'nobody'."),
+        ({"affinity": {"podAffinity": ["chat-model"]}}, QUEUE, "would never start"),
         ({"affinity": {"requiredNodes": [{"key": "inferplan.dev/pool", "values": ["x"]}]}}, QUEUE, "none meets In ['x']; correct the term"),
     ],
 )

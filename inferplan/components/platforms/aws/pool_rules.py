@@ -127,12 +127,12 @@ def _machine_errors(pool: EksPool) -> Iterator[str]:
     counts = {shape.name: shape.accelerator_count for shape in shapes}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        yield f"the machines differ in accelerators ({listed}), and an autoscaler counts on every node being alike; keep those of one size"
+        yield f"the instance types differ in accelerators ({listed}), and an autoscaler counts on every node being alike; keep those of one size"
     if len({shape.architecture for shape in shapes}) > 1:
         listed = ", ".join(f"{shape.name} {shape.architecture}" for shape in shapes)
-        yield f"the machines differ in architecture ({listed}), and a pool boots one image; keep those of one, or make two pools"
+        yield f"the instance types differ in architecture ({listed}), and a pool boots one image; keep those of one, or make two pools"
     if without := ", ".join(shape.name for shape in shapes if pool.local_cache and not shape.nvme_bytes):
-        yield f"localCache needs NVMe disks, and {without} has none; remove localCache, or use a machine that has some"
+        yield f"localCache needs NVMe disks, and {without} has none; remove localCache, or use an instance type that has some"
 
 
 def _purchase_errors(pool: EksPool) -> Iterator[str]:
@@ -144,20 +144,20 @@ def _purchase_errors(pool: EksPool) -> Iterator[str]:
     if reservation is not None and "SPOT" in pool.capacity_types:
         yield f"capacityReservation reserves no spot instances, and capacityTypes says {listed}; write [ON_DEMAND], or [CAPACITY_BLOCK] for a block"
     if reservation is not None and len(pool.machines) > 1:
-        yield f"a capacity reservation is of one machine type, and instanceTypes names {len(pool.machines)}; keep the one that was reserved"
+        yield f"a capacity reservation is of one instance type, and instanceTypes names {len(pool.machines)}; keep the one that was reserved"
     if reservation is not None and pool.zones is not None and pool.zones != [reservation.zone]:
         yield f"a capacity reservation is in one zone ({reservation.zone}), and zones says {', '.join(pool.zones)}; leave zones out"
     if pool.is_block and pool.size.min > 0:
         yield "a capacity block begins and ends by the calendar, so nodes cannot be kept; write size.min: 0"
     if "SPOT" in pool.capacity_types and not pool.accept_scarcity and len(pool.machines) < 2:
         yield (
-            f"spot machines of one type ({pool.machines[0]}) run dry together; name two instanceTypes at least, or say acceptScarcity: true"
+            f"spot nodes of one instance type ({pool.machines[0]}) run dry together; name two instanceTypes at least, or say acceptScarcity: true"
         )
 
 
 def _image_errors(pool: EksPool) -> Iterator[str]:
     if (pool.ami == "CUSTOM") != (pool.ami_id is not None):
-        cause = "no EKS image carries the driver of this machine" if pool.ami_type is None else "amiType is CUSTOM"
+        cause = "no EKS image carries the driver of this instance type" if pool.ami_type is None else "amiType is CUSTOM"
         yield "amiId belongs to amiType: CUSTOM; remove it" if pool.ami_id else f"{cause}, so amiId is needed: the image to boot"
     if pool.ami == "CUSTOM" and pool.release_version is not None:
         yield "releaseVersion is a release of the images of EKS, and amiType is CUSTOM; remove releaseVersion"
@@ -194,4 +194,4 @@ def _placement_errors(pool: EksPool) -> Iterator[str]:
 
 
 def _ec2(accelerator: str | None) -> str:
-    return ", ".join(machines.ec2_types(accelerator)) or f"no machine with {accelerator}: such a pool is of provider existing"
+    return ", ".join(machines.ec2_types(accelerator)) or f"no instance type with {accelerator}: such a pool is of provider existing"

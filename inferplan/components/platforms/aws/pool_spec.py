@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from inferplan.components.handles import Capacity, ClusterFacts
 from inferplan.components.nodes import machines
 from inferplan.components.nodes.machines import Machine
-from inferplan.components.nodes.pool import MachineName, NodeLocation, Zone
+from inferplan.components.nodes.pool import InstanceTypeName, NodeLocation, Zone
 from inferplan.components.platforms.aws import pool_rules as rules
 from inferplan.components.platforms.aws.auto_mode import AutoModeChoice
 from inferplan.components.platforms.aws.pool_rules import CapacityReservation, NodeUpdate, PoolSize, RootVolume
@@ -30,7 +30,7 @@ class EksPool(AutoModeChoice):
 
     provider: Literal["eks"]
     size: PoolSize
-    instance_types: Annotated[list[MachineName], Field(min_length=1, max_length=20)] | None = None
+    instance_types: Annotated[list[InstanceTypeName], Field(min_length=1, max_length=20)] | None = None
     """EC2 instance types of the pool, with the same number of accelerators. Default: the accelerator's usual type."""
     capacity_types: Annotated[list[Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]], Field(min_length=1, max_length=2)] = ["ON_DEMAND"]
     """The ways to buy instances, in order of preference: an autoscaler grows the first group that has capacity. With two values, the pool has

@@ -84,7 +84,7 @@ class Engines:
     def build_args(self) -> list[str]:
         """Options of trtllm-build, without its input and output directories."""
         values = {
-            "--workers": min(self.build.cards, self.spec.world_size),
+            "--workers": min(self.build.accelerators, self.spec.world_size),
             "--max_batch_size": self.spec.max_batch_size,
             "--max_seq_len": self.spec.max_seq_len,
             "--max_input_len": self.build.max_input_len,
@@ -193,7 +193,7 @@ def _pod(engines: Engines, *, code: str) -> core.PodSpecArgsDict:
             security_context=pod_security(user=engines.preheat.run_as_user),
             containers=[_container(engines)],
             volumes=[
-                *scratch(replica_scratch(engines.spec, engines.build.cards, target), target),
+                *scratch(replica_scratch(engines.spec, engines.build.accelerators, target), target),
                 config_map_volume("program", code, [*engine_program()]),
                 core.VolumeArgsDict(name=_SHARE, persistent_volume_claim=claim),
             ],
@@ -213,7 +213,7 @@ def _container(engines: Engines) -> core.ContainerArgsDict:
             *workload.environment(engines.spec, plain, {}, target=engines.site.target),
             core.EnvVarArgsDict(name="POD_NAME", value_from=own),
         ],
-        resources=workload.resources_of(engines.spec, engines.build.cards, engines.site.target),
+        resources=workload.resources_of(engines.spec, engines.build.accelerators, engines.site.target),
         # NVIDIA's container hook writes into the root file system when it adds the driver's libraries.
         security_context=container_security(read_only_root=False),
         # The last lines of the log say why it failed, and `kubectl describe pod` then shows them.

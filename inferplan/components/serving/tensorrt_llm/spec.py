@@ -16,7 +16,7 @@ from inferplan.components.serving.scaling_spec import IN_FLIGHT, ScalingSignals
 from inferplan.components.serving.tensorrt_llm.words import BUILD_OPTIONS, CONVERT_OPTIONS, LLM_ARGS, PARAMETERS
 from inferplan.components.serving.triton import builds
 from inferplan.components.serving.triton.served import TritonServed
-from inferplan.components.spec import DnsLabel, Spec, SpecError
+from inferplan.components.spec import DnsLabel, Spec, SpecError, renamed
 
 if TYPE_CHECKING:
     from inferplan.components.handles import NodeTarget
@@ -44,7 +44,7 @@ class EngineBuild(Spec):
     """Further options of convert_checkpoint.py, such as --use_fp8. Options that a field sets are rejected."""
     build_args: list[Option] = []
     """Further options of trtllm-build, such as --gemm_plugin=auto. Options that a field sets are rejected."""
-    cards: Annotated[int, Field(ge=1, le=16)] = 1
+    accelerators: Annotated[int, Field(ge=1, le=16), renamed("accelerators", "cards")] = 1
     """Accelerators that the Job requests; engines of a parallel model are built on them in turn. The Job waits while the pool is full."""
     timeout_seconds: Annotated[int, Field(ge=300, le=86_400)] = 7200
     """Seconds after which a build fails."""
@@ -199,10 +199,10 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
         wrong = None if self.image is None else self._fault_of(self.image)
         if wrong is not None:
             yield SpecError(("image",), wrong)
-        if self.build is not None and self.build.cards > target.capacity.accelerators:
+        if self.build is not None and self.build.accelerators > target.capacity.accelerators:
             yield SpecError(
-                ("build", "cards"),
-                f"the build requests {self.build.cards} accelerators, and a node of pool {self.pool!r} has {target.capacity.accelerators}. Lower it",
+                ("build", "accelerators"),
+                f"the build requests {self.build.accelerators} accelerators, and a node of pool {self.pool!r} has {target.capacity.accelerators}. Lower it",
             )
 
     def _fault_of(self, image: str) -> str | None:
