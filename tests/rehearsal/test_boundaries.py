@@ -29,7 +29,7 @@ NET = {"kind": "onnx", "file": "n.onnx", "maxBatchSize": 8, "input": {"x": TENSO
 STACK: dict[str, Any] = {
     "cluster": {"provider": "simulated"},
     "nodePools": {
-        "gpu": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 4},
+        "gpu": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 4},
         "gaudi": {"provider": "simulated", "accelerator": "gaudi-2", "nodes": 2},
         "plain": {"provider": "simulated", "nodes": 2},
     },

@@ -73,7 +73,7 @@ SCALING = {
 SECTIONS: dict[str, Any] = {
     "cluster": {"provider": "simulated"},
     "nodePools": {
-        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 6, "zones": ["zone-a", "zone-b"]},
+        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 6, "zones": ["zone-a", "zone-b"]},
         "h100": {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 2, "zones": ["zone-b"]},
         "gaudi2": {"provider": "simulated", "accelerator": "gaudi-2", "nodes": 1, "zones": ["zone-b"]},
         "system": {"provider": "simulated", "nodes": 2, "zones": ["zone-a", "zone-b"]},

@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.full, pytest.mark.timeout(3600)] 
 SPACE = "scaled"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SPACE}/deployments"
 PODS = f"/api/v1/namespaces/{SPACE}/pods"
-POOL = SimulatedPool.model_validate({"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 2})
+POOL = SimulatedPool.model_validate({"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 2})
 GRACE = 95
 
 

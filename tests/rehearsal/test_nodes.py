@@ -30,7 +30,7 @@ ANYTHING = {"operator": "Exists"}
 POOLS = {
     name: TypeAdapter(NodePoolSpec).validate_python({"provider": "simulated", **fields})
     for name, fields in {
-        "l40s": {"accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 2, "zones": ["zone-a", "zone-b"]},
+        "l40s": {"accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 2, "zones": ["zone-a", "zone-b"]},
         "gaudi2": {"accelerator": "gaudi-2", "nodes": 1},
         "system": {"nodes": 1},
     }.items()
@@ -186,7 +186,7 @@ def test_applying_the_same_pools_again_changes_nothing(api, cluster):
 
 
 def test_another_instance_type_replaces_the_nodes(api, cluster):
-    smaller = POOLS["l40s"].model_copy(update={"machine": "g6e.4xlarge"})
+    smaller = POOLS["l40s"].model_copy(update={"instance_type": "g6e.4xlarge"})
     outcome = apply(declare_pools(POOLS | {"l40s": smaller}), cluster, project="inferplan", stack="nodes")
     try:
         assert {target.name for target in outcome.replaced} == {"l40s-0", "l40s-1"}

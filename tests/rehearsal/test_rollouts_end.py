@@ -40,7 +40,7 @@ def pool(api):
     names: list[str] = []
 
     def add(name: str, count: int) -> SimulatedPool:
-        fields = {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.48xlarge", "nodes": count}
+        fields = {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.48xlarge", "nodes": count}
         made = SimulatedPool.model_validate(fields)
         for node in fake_nodes(name, made):
             install(api, node)
@@ -136,7 +136,7 @@ def test_surge_that_the_plan_rejects_can_wait_forever(api, pool, deploy):
     await_object(api, PODS, {"labelSelector": "app=wide"}, refused)
     models = {"wide": vllm(tensorParallelSize=4, rollout="surge"), "others": vllm(replicas=7)}
     target = SimulatedPool.model_validate(
-        {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.48xlarge", "nodes": 2}
+        {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.48xlarge", "nodes": 2}
     ).target("p")
     [error] = room_for_surge(models, "wide", target)
     assert "its 5 free accelerators can be on nodes with fewer" in error.message

@@ -34,7 +34,7 @@ BASE: Config = {
     "cluster": {"provider": "simulated"},
     "namespace": "answers",
     "nodePools": {
-        "fast": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 5},
+        "fast": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 5},
         "gaudi": {"provider": "simulated", "accelerator": "gaudi-2", "nodes": 2},
         "plain": {"provider": "simulated", "nodes": 2},
     },

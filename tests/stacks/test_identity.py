@@ -35,8 +35,8 @@ BASE: Sections = {
     "cluster": {"provider": "simulated"},
     "namespace": "team-a",
     "nodePools": {
-        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 5},
-        "other": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 5},
+        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 5},
+        "other": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 5},
         "system": {"provider": "simulated", "nodes": 1},
     },
     "storage": {

@@ -33,7 +33,7 @@ MODEL = {
 CONFIG = {
     "cluster": {"provider": "simulated"},
     "nodePools": {
-        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 2},
+        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 2},
         "system": {"provider": "simulated", "nodes": 1},
     },
     "storage": {

@@ -11,7 +11,7 @@ ZERO = vllm(replicas={"min": 0, "max": 2})
 
 def pool(**fields):
     return SimulatedPool.model_validate(
-        {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 2, **fields}
+        {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 2, **fields}
     )
 
 

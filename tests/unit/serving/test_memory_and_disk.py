@@ -19,7 +19,7 @@ def test_a_replica_requests_the_disk_that_its_volumes_may_fill_and_never_more_th
     assert requested(machine="g6e.12xlarge") == 24 * 2**30
     small = ExistingPool.model_validate({
         "provider": "existing", "accelerator": "nvidia-l40s", "nodes": 1,
-        "machine": {"cpu": "64", "memory": "512Gi", "accelerators": 8, "ephemeralStorage": "89Gi"},
+        "instanceType": {"cpu": "64", "memory": "512Gi", "accelerators": 8, "ephemeralStorage": "89Gi"},
     })  # fmt: skip
     share = container_of(vllm(), target=small.target("p"))["resources"]["requests"]["ephemeral-storage"]
     assert 8 * 2**30 < bytes_of(share) <= 89 * 2**30 // 8

@@ -21,7 +21,7 @@ MODEL: dict[str, Any] = {
 CONFIG: dict[str, Any] = {
     "cluster": {"provider": "simulated"},
     "nodePools": {
-        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge", "nodes": 2},
+        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 2},
         "gaudi1": {"provider": "simulated", "accelerator": "gaudi-1", "nodes": 1},
         "gaudi2": {"provider": "simulated", "accelerator": "gaudi-2", "nodes": 1},
         "system": {"provider": "simulated", "nodes": 1},

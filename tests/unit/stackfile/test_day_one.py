@@ -25,7 +25,7 @@ FRESH = {
 }
 RACK = {"provider": "existing", "context": "rack-7"}
 SYSTEM = {"provider": "eks", "instanceTypes": ["m7i.2xlarge"], "size": {"min": 2, "max": 4}}
-NODES = {"provider": "existing", "accelerator": "nvidia-l40s", "machine": "g6e.12xlarge"}
+NODES = {"provider": "existing", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge"}
 # Four accelerators on each node.
 LARGE = {"provider": "eks", "accelerator": "nvidia-l40s", "instanceTypes": ["g6e.12xlarge"]}
 # One accelerator on each node.
