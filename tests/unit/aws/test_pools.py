@@ -162,7 +162,7 @@ def test_an_on_demand_reservation_is_the_only_capacity_of_its_group_and_no_capac
     ("fields", "said"),
     [
         ({"capacityTypes": ["SPOT"]}, "reserves no spot instances"),
-        ({"instanceTypes": ["p5.48xlarge", "p5.4xlarge"]}, "a capacity reservation is of one machine type"),
+        ({"instanceTypes": ["p5.48xlarge", "p5.4xlarge"]}, "a capacity reservation is of one instance type"),
         ({"zones": ["us-east-1a"]}, "a capacity reservation is in one zone (us-east-1b)"),
     ],
 )
@@ -283,7 +283,7 @@ def test_descriptions_of_security_groups_have_only_letters_that_ec2_takes():
         ({"capacityTypes": ["spot"]}, "'ON_DEMAND', 'SPOT' or 'CAPACITY_BLOCK'"),
         ({"capacityTypes": ["CAPACITY_BLOCK"]}, "write capacityReservation: {id: cr-..., zone: ...}"),
         ({"capacityTypes": ["CAPACITY_BLOCK", "SPOT"]}, "do not go together"),
-        ({"capacityReservation": BLOCK["capacityReservation"]}, "a capacity reservation is of one machine type"),
+        ({"capacityReservation": BLOCK["capacityReservation"]}, "a capacity reservation is of one instance type"),
         ({"size": {"min": 3, "max": 2}}, "min is 3 and max 2"),
         ({"efa": True}, "g6e.4xlarge has none; write instanceTypes: [g6e.8xlarge], or another of"),
         ({"efa": True, "instanceTypes": ["g6e.8xlarge"]}, "EFA traffic never leaves one; write zones: [<one zone>]"),

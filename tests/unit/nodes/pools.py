@@ -41,7 +41,7 @@ def pools(draw: st.DrawFn):
     if accelerator is not None:
         fields["accelerator"] = accelerator
     if draw(st.booleans()):
-        fields["machine"] = draw(named | _shape(accelerator) if provider == "existing" else named)
+        fields["instanceType"] = draw(named | _shape(accelerator) if provider == "existing" else named)
     if draw(st.booleans()):
         fields["taints"] = draw(st.lists(_TAINT, max_size=3, unique_by=lambda taint: (taint["key"], taint["effect"])))
     if draw(st.booleans()):

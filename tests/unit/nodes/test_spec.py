@@ -135,7 +135,7 @@ _ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-_KEYS = st.sampled_from(["accelerator", "nodes", "machine", "taints", "runtimeClass", "nodeSelector", "zones", "x"])
+_KEYS = st.sampled_from(["accelerator", "nodes", "instanceType", "taints", "runtimeClass", "nodeSelector", "zones", "x"])
 
 
 @given(
