@@ -25,6 +25,7 @@ from inferplan.kube.field_owners import (
 )
 from inferplan.kube.names import QUEUE_LABEL, SECRET_DIGESTS
 from inferplan.kube.paths import MISSING, Path, mapping, value_at, with_values_of
+from inferplan.operations.drift.appeared import appeared
 from inferplan.operations.drift.cluster import ComparedCluster, DryRunRejected
 from inferplan.operations.drift.compare import Difference, compare, declared_differences, declared_only
 from inferplan.operations.drift.finding import Drift, Finding, action_of, setting_of
@@ -133,6 +134,7 @@ def drift(recording: Recording, namespace: str, cluster: ComparedCluster, *, sec
     comparison = _Comparison(cluster=cluster, secrets_known=secrets_known)
     objects = list(registered_objects(recording, namespace))
     findings = [finding for registration, key in objects for finding in comparison.findings(registration, key)]
+    findings += appeared(cluster.live, namespace, [key for _, key in objects])
     return Drift(
         stack=recording.stack,
         findings=tuple(findings),

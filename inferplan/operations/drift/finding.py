@@ -12,9 +12,9 @@ from inferplan.operations.drift.visible import shown, visible
 from inferplan.operations.errors import table
 from inferplan.operations.live import ObjectKey
 
-Action = Literal["create", "reset", "apply", "contest", "leave", "remove"]
+Action = Literal["create", "reset", "apply", "contest", "leave", "remove", "appeared"]
 """The effect of `inferplan up` on a difference; `apply` brings a change of the stack file, `contest` is undone by a scaler, `remove`
-drops what kubectl added, because the update changes the same object."""
+drops what kubectl added, because the update changes the same object; `appeared` is an object that only people declare."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,8 @@ class Finding:
         return visible(self.live, self.path, self.inputs), visible(self.ours, self.path, self.inputs)
 
     def sentence(self) -> str:
+        if self.action == "appeared":
+            return "exists, and the stack does not declare it"
         if not self.path:
             return "does not exist, and the stack declares it"
         live, ours = (shown(each) for each in self.values())
@@ -132,8 +134,9 @@ def remedy(finding: Finding, words: Words) -> str:
                 f"a scaler changes it, and {words.command} would set it back each time. Write {named}: {{min, max, on}} in {words.file}, "
                 f"or delete the scaler: {words.kubectl} get hpa,scaledobject{place}"
             )
-        case "leave":
-            edit = f"{words.kubectl} edit {finding.key.kind.lower()} {finding.key.name}{place}"
+        case "leave" | "appeared":
+            verb = "edit" if finding.action == "leave" else "delete"
+            edit = f"{words.kubectl} {verb} {finding.key.kind.lower()} {finding.key.name}{place}"
             return f"{words.command} leaves it, because the stack does not declare it. Remove it with: {edit}{keep}"
         case "remove":
             return f"{words.command} removes it, because it changes this object{keep}"
