@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 _SOURCES = (".py", ".toml", ".yaml")
 _RULE = re.compile(rb"^@(?:resource|stack)_rule\b", re.MULTILINE)
@@ -37,14 +36,6 @@ def identity_of(sources: Mapping[str, bytes]) -> str:
 @cache
 def own_identity() -> str:
     """The identity of the pack that runs here."""
-    return identity_of(dict(_read(files("inferplan.policies"), "")))
-
-
-def _read(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
-    sources: list[tuple[str, bytes]] = []
-    for each in folder.iterdir():
-        if each.is_dir():
-            sources += _read(each, f"{prefix}{each.name}/")
-        elif is_source(f"{prefix}{each.name}"):
-            sources.append((f"{prefix}{each.name}", each.read_bytes()))
-    return sources
+    folder = Path(__file__).resolve().parents[1]
+    names = (each.relative_to(folder).as_posix() for each in folder.rglob("*"))
+    return identity_of({name: (folder / name).read_bytes() for name in names if is_source(name)})

@@ -63,10 +63,10 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
         cause = f"{' and '.join(protections)} removed"
         yield _risk(step, CRITICAL, UNPROTECTED, cause, _UNPROTECTED[protections], common=not _matters(step.type), order=_FIRST)
     if step.op in ("create", "import"):
-        if meaning := meaning_of(step.type, "create"):
+        if (meaning := meaning_of(step.type, "create")) and not _is_component(step):
             yield _risk(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
         yield from (_of_property(step, each) for each in matches(step))
-    elif step.op not in ("same", "read", *GOES):
+    elif step.op not in ("same", "read", *GOES) and not _is_component(step):
         # A replacement that interrupts says all that a change of unknown effect could say.
         ends = step.op == "replace" and (end := meaning_of(step.type, "replace")) is not None and end.weight < ROUTINE
         yield from (_of_property(step, each) for each in matches(step, changes) if not (ends and each.rule.rest))
@@ -79,6 +79,12 @@ def gone(urn: str, type_: str) -> Risk:
     cause = "the replacement failed after the original was deleted"
     consequence = "nothing replaces it: fix the cause and run the update again"
     return _risk(Step(op="replace", urn=urn, type=type_), CRITICAL, GONE, cause, consequence, order=-1)
+
+
+def _is_component(step: Step) -> bool:
+    """True for a component of a user's own: its resources are judged one by one. What a provider expands is not listed so."""
+    state = step.new or step.old
+    return state is not None and not state.custom and step.type.partition(":")[0] not in ("kubernetes", "aws", "inferplan")
 
 
 def _matters(type_: str) -> bool:

@@ -21,7 +21,7 @@ Edit = tuple[str, str]
 
 @dataclass(frozen=True)
 class Change:
-    """`old` becomes `new` in the file of `stack`, after the edit `given`; `level` and `words` are what must be read first."""
+    """`old` becomes `new` in the file of `stack`, with the edit `also`, after the edit `given`; `level` and `words` are what must be read first."""
 
     stack: str
     sentence: str
@@ -30,6 +30,7 @@ class Change:
     level: str
     words: tuple[str, ...] = ()
     given: Edit | None = None
+    also: Edit | None = None
 
     def __str__(self) -> str:
         return f"{self.stack}: {self.sentence} ({(self.new or self.old).strip()[:50]})"
@@ -42,8 +43,8 @@ def changes_in(name: str) -> list[Change]:
 
 
 def _change(row: dict[str, Any]) -> Change:
-    given = row.get("given")
-    told = {"level": row.get("level", CALM), "words": tuple(row.get("words", ())), "given": tuple(given) if given else None}
+    edits = {name: tuple(row[name]) for name in ("given", "also") if name in row}
+    told: dict[str, Any] = {"level": row.get("level", CALM), "words": tuple(row.get("words", ())), **edits}
     return Change(row["stack"], row["sentence"], row["old"], row["new"], **told)
 
 
@@ -84,7 +85,8 @@ def events_of(each: Change) -> bytes:
     if each.new == "@other-seed":
         head = _recorded(each.stack, before, "9f2c4b7e1d06a8355be2f0c97a41d3866c0e5f19b2ad47837e605cd1f8a3b294")
     else:
-        head = _recorded(each.stack, edited(before, each.old, each.new))
+        after = edited(before, each.old, each.new)
+        head = _recorded(each.stack, edited(after, *each.also) if each.also else after)
     states = make_plan(_recorded(each.stack, before)).states
     plan = make_plan(head, states)
     return to_ndjson(events(plan, against="main", judged=policy_events(judge(head, ROOT)), packs=packs()))

@@ -11,6 +11,7 @@ from inferplan.kube.paths import parse
 from inferplan.review.report import make_report
 from inferplan.review.risks.guards import Guards
 from inferplan.review.verdict import CALM
+from inferplan.review.verdict import RISKY as RISKY_RANK
 from tests.review_streams import preview, step
 
 ABSENT = "absent"
@@ -296,6 +297,14 @@ def test_an_unknown_type_is_a_risk_until_the_stack_accepts_it(type_, op):
         is_calm = make_report([content], read_guards=lambda _, guards=guards: guards).rank >= CALM
         # Accepting a type accepts that it exists, not that it is lost.
         assert is_calm is (accepted and op in ("create", "update"))
+
+
+@pytest.mark.parametrize(("type_", "rank"), [("acme:app:Chatbot", CALM), ("kubernetes:yaml/v2:ConfigFile", RISKY_RANK)])
+@pytest.mark.parametrize("op", ["create", "update"])
+def test_a_component_of_a_user_is_judged_by_its_resources_and_one_of_a_provider_by_itself(type_, rank, op):
+    own = {"custom": False}
+    event = step(op, type_, "app", None if op == "create" else {"a": 1}, {"a": 2}, old_state=own, new_state=own)
+    assert make_report([preview(event)]).rank == rank
 
 
 def test_a_new_stack_of_known_kinds_is_calm_and_its_unknown_types_are_not():
