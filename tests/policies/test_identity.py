@@ -44,6 +44,8 @@ def test_settings_of_stacks_and_compiled_files_do_not_count(copied):
         lambda pack: (pack / "rules" / "pod_security.py").rename(pack / "pod_security.bak"),
         lambda pack: (pack / "rules" / "pod_security.py").rename(pack / "rules" / "z.py"),
         lambda pack: (pack / "rules" / "rbac.py").write_text(""),
+        lambda pack: (pack / "rules" / "rbac.py").write_bytes((pack / "rules" / "rbac.py").read_bytes().swapcase()),
+        lambda pack: (pack / "subjects" / "pods.py").write_bytes((pack / "subjects" / "pods.py").read_bytes().swapcase()),
         lambda pack: (pack / "engine" / "evaluate.py").write_text("def evaluate_stack(*_): return []\n"),
         lambda pack: (pack / "rules" / "unseen_kinds.toml").unlink(),
         lambda pack: (pack / "subjects" / "extra.py").write_text("import os\n"),
