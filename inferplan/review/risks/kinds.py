@@ -96,6 +96,11 @@ def _row(type_: str) -> tuple[int, dict[str, Any]]:
     return next(rows, (len(_kinds()), _document("kinds")["unknown"]))
 
 
+def judges_components(type_: str) -> bool:
+    """True if a component of `type_` is judged by its type, not by its resources alone."""
+    return type_.partition(":")[0] in _document("kinds")["judged_components"]
+
+
 @cache
 def rules_for(type_: str) -> tuple[PropertyRule, ...]:
     return tuple(rule for rule in _property_rules() if rule.type.fullmatch(type_))

@@ -12,7 +12,7 @@ from inferplan.kube.paths import mapping
 from inferplan.review.reading.changes import PropertyChange
 from inferplan.review.reading.events import Step, name_of
 from inferplan.review.rendering.text import clean, joined, transition
-from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE, ROUTINE, Meaning, is_known, meaning_of, owned
+from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE, ROUTINE, Meaning, is_known, judges_components, meaning_of, owned
 from inferplan.review.risks.properties import Match, matches
 
 REPLACED, CHANGES = "replaced", "changes"
@@ -84,7 +84,7 @@ def gone(urn: str, type_: str) -> Risk:
 def _is_component(step: Step) -> bool:
     """True for a component of a user's own: its resources are judged one by one. What a provider expands is not listed so."""
     state = step.new or step.old
-    return state is not None and not state.custom and step.type.partition(":")[0] not in ("kubernetes", "aws", "inferplan")
+    return state is not None and not state.custom and not judges_components(step.type)
 
 
 def _matters(type_: str) -> bool:
