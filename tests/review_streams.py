@@ -65,6 +65,16 @@ def stack_step(old: Any = None, new: Any = None) -> dict[str, Any]:
     return {"resOutputsEvent": {"metadata": metadata | {"detailedDiff": None}, "planning": True}}
 
 
+def document(**kinds: Any) -> dict[str, Any]:
+    """The outputs of a stack that states facts: for each kind, the facts of its subjects by name."""
+    return {"facts": {"version": 1, **kinds}}
+
+
+def facts(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The stack's event when its facts change from `old` to `new`, each by kind and name."""
+    return stack_step(document(**old), document(**new))
+
+
 def stream(*events: dict[str, Any], config: dict[str, str] | None = None, counts: dict[str, int] | None = None, **summary: Any) -> bytes:
     """`events` between a prelude and a summary, as the engine writes them."""
     if counts is None:

@@ -145,7 +145,7 @@ class ModelMount:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterFacts:
+class ClusterTraits:
     """The facts about a cluster that pools and stores check.
 
     `provider` is the word that users write. `cloud` is None if the stack calls none. `fake_node_error` says why fake nodes are not

@@ -11,16 +11,17 @@ import inspect
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from inferplan.kube.facts import Facts
 from inferplan.kube.quantity import CPU_PATTERN, SIZE_PATTERN, bytes_of, millicores_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 Comparable = TypeVar("Comparable", str, int)
+AnyFacts = TypeVar("AnyFacts", bound=Facts)
 
 
 def renamed(key: str, old: str) -> Any:
@@ -53,6 +55,9 @@ class Spec(BaseModel):
         defer_build=True,
     )
 
+    stated: ClassVar[Mapping[str, Any]] = {}
+    """Fields that other facts or the resources themselves show, so that `facts_as` leaves them out of `settings`; as pydantic's `exclude`."""
+
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Return the JSON Schema, with the docstring of each field as its description.
@@ -71,6 +76,15 @@ class Spec(BaseModel):
     def intent(self) -> dict[str, Any]:
         """Return the spec as the user wrote it, without defaults; a preview shows changes of it."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+    def facts_as(self, kind: type[AnyFacts], **answers: Any) -> AnyFacts:
+        """Return the facts of `kind`: `answers`, the fields that have the name of a fact, and all others that are set as `settings`."""
+        names = {each.name for each in fields(kind)} & type(self).model_fields.keys() - answers.keys()
+        whole = self.model_dump(mode="json", by_alias=True, include=names)
+        own = {name: whole[type(self).model_fields[name].alias or name] for name in names}
+        covered = {**dict.fromkeys((*names, *answers), True), **self.stated}
+        settings = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=covered)
+        return kind(**own, **answers, settings=settings)
 
 
 def _field_docstrings(spec: type[BaseModel]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from inferplan.components.queue.queues import Queues
 from inferplan.infra.image_evidence import image_evidence
 from inferplan.infra.models import Models, endpoints_of, image_pulls_of
 from inferplan.infra.providers import cluster_options
+from inferplan.stackfile.facts import facts_of
 
 if TYPE_CHECKING:
     from inferplan.components.handles import Endpoint, ModelMount, ObjectStore
@@ -84,6 +85,7 @@ def compose(stack: Stack) -> None:
     _declare_measurements(spec, weights, keys, endpoints, namespace=home.live_name, opts=inside)
     url = None if gateway is None else gateway.url
     pulumi.export("gateway", url)
+    pulumi.export("facts", facts_of(spec, endpoints, two_seeds=keys.two_seeds))
     pulumi.export("models", {each.model: _output(each, url, spec.namespace) for each in endpoints})
 
 

@@ -22,6 +22,7 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
+from inferplan.kube.facts import STACK_TYPE
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack, remedied
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import changes_of, exemption_message, expiry_message
@@ -106,7 +107,8 @@ class _Pack:
         ]
         if not resources:
             return
-        stack = Stack(stack_name(resources[0].urn), resources)
+        outputs = next((plain(each.props) for each in args.resources if each.resource_type == STACK_TYPE), {})
+        stack = Stack(stack_name(resources[0].urn), resources, outputs=outputs)
         settings = self._settings_of(resources[0].urn, args, report if level is Level.MANDATORY else None)
         if settings is None:
             return

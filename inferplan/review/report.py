@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from inferplan.review.capacity.capacity import OfferReader
 from inferplan.review.capacity.figures import Figures, Summary, Table, figures_of
 from inferplan.review.findings import Findings, table
 from inferplan.review.reading.changes import PropertyChange
@@ -110,21 +109,19 @@ def make_report(
     previews: Sequence[Preview],
     *,
     provenance: Provenance | None = None,
-    read_offer: OfferReader | None = None,
     read_rule: RuleReader | None = None,
     rehearsals: Sequence[Findings] = (),
     read_guards: GuardReader | None = None,
 ) -> Report:
     """The report on `previews`, with the findings of rehearsals.
 
-    `read_offer` reads the pools of components, see `capacity`; `read_rule` the rules of packs, see `policies`;
-    `read_guards` what guards a stack, see `guards`.
+    `read_rule` reads the rules of packs, see `policies`; `read_guards` what guards a stack, see `guards`.
     """
     reports = []
     for preview in previews:
         guards = read_guards(preview.stack) if read_guards and preview.stack else None
         findings = [each for each in rehearsals if each.stack == preview.stack]
-        reports.append(_stack_report(preview, figures_of(preview, read_offer), policy_results(preview, read_rule), guards, findings))
+        reports.append(_stack_report(preview, figures_of(preview), policy_results(preview, read_rule), guards, findings))
     stacks = sorted(reports, key=lambda each: (each.rank, each.title, each.source))
     worst = stacks[0] if stacks else None
     line = worst.verdict if worst else "this change affects no stack"

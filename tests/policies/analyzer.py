@@ -87,6 +87,11 @@ def analyze_stack(stub: Any, recording: Recording, outputs: Outputs = declared) 
         )
         for each in recording
     ]
+    # The engine sends the stack itself too, with what the program exports.
+    own = analyzer_pb2.AnalyzerResource(
+        type="pulumi:pulumi:Stack", properties=to_wire(dict(recording.outputs)), urn=recording.stack_urn, name=recording.stack
+    )
+    resources.append(own)
     return list(stub.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources)).diagnostics)
 
 

@@ -21,6 +21,11 @@ from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
 PASS, REFUSED, UNJUDGED = "pass", "violation", "not evaluated"
 
 
+ADMINS = ["arn:aws:iam::111122223333:role/platform", "arn:aws:iam::111122223333:role/on-call"]
+OUTPUTS = {"facts": {"version": 1, "model": {"chat": {"weights": {"size": "16Gi"}}}, "cluster": {"cluster": {"admins": ADMINS}}}}
+"""What the base stack states about itself."""
+
+
 class Absent:
     """The mark of a field that is taken away."""
 
@@ -117,7 +122,7 @@ def stack_with(resource: str, edits: dict[str, Any]) -> Stack:
     known = _base_resources()
     target = [each for each in recording if f"{known[each.urn].short_kind}/{each.name}" == resource]
     edited_one = {each.urn: each for each in stack_of(dataclasses.replace(recording, registrations=tuple(target)))}
-    return Stack(recording.stack, [edited_one.get(each.urn, known[each.urn]) for each in recording])
+    return Stack(recording.stack, [edited_one.get(each.urn, known[each.urn]) for each in recording], outputs=OUTPUTS)
 
 
 @cache
@@ -131,6 +136,7 @@ def recording_of(listed: list[dict[str, Any]], stack: str = "test") -> Recording
     return Recording(
         project="inferplan",
         stack=stack,
+        outputs=OUTPUTS,
         registrations=tuple(
             Registration(
                 urn=urns[label(each)],

@@ -43,6 +43,13 @@ AWS: dict[str, tuple[Mutation, ...]] = {
         Mutation("public bucket", ("s3-disallow-public-policy",), _public),
         Mutation("clear text", ("s3-require-tls",), put('{"Statement": []}', "policy")),
     ),
+    "AccessPolicyAssociation": (
+        Mutation(
+            "another administrator",
+            ("stack-require-stated-powers",),
+            lambda r: "ClusterAdmin" in r["policyArn"] and put("arn:aws:iam::444455556666:role/x", "principalArn")(r) is None,
+        ),
+    ),
     "Bucket": (Mutation("public ACL", ("s3-disallow-public-acl",), put("public-read", "acl")),),
     "FileSystem": (Mutation("clear file system", ("efs-require-encryption",), put(False, "encrypted")),),
     "Cluster": (

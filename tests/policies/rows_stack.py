@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.policies.cases import PASS, REFUSED, UNJUDGED, Row
+from tests.policies.cases import ADMINS, PASS, REFUSED, UNJUDGED, Row
 
 CHAT, WIDE, RAY, SCALER = "Deployment/chat", "LeaderWorkerSet/wide", "RayService/rays", "HorizontalPodAutoscaler/scaler"
 QUEUE = "metadata.labels.kueue\\.x-k8s\\.io/queue-name"
@@ -26,7 +26,9 @@ BUDGET = "metadata.annotations.inferplan\\.dev/monthly-budget-usd"
 
 
 ROWS = (
-    Row("stack-require-startup-budget-for-model", "VllmService/chat", "spec.weights.size", "400Gi", "200Gi", PASS),
+    Row("stack-require-startup-budget-for-model", CHAT, f"{POD}.containers[0].startupProbe.failureThreshold", 8, 9, REFUSED),
+    Row("stack-require-stated-powers", "AccessPolicyAssociation/admin", "principalArn", f"{ADMINS[0]}s", ADMINS[1], REFUSED),
+    Row("stack-require-stated-powers", "Bucket/weights", "forceDestroy", True, False, PASS),
     Row("stack-require-disruption-budget", "PodDisruptionBudget/chat", "spec.selector.matchLabels.app", "chatt", "chat", PASS),
     Row("stack-require-disruption-budget", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_ALONE),
     Row("pod-require-spread", CHAT, f"{POD}.topologySpreadConstraints", [], [{"maxSkew": 1}], REFUSED),

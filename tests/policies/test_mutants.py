@@ -45,7 +45,7 @@ class Judge:
     def told(self, recording):
         """Rule, resource, field and state of every finding."""
         judged = [self._known.get(id(each)) or self._judged(each) for each in recording]
-        stack = Stack(recording.stack, [resource for resource, _facts in judged if resource])
+        stack = Stack(recording.stack, [resource for resource, _facts in judged if resource], outputs=recording.outputs)
         return frozenset().union(*(facts for _resource, facts in judged)) | self._facts(evaluate_stack(stack, self.settings, BOTH))
 
     def new_rules(self, recording):

@@ -10,10 +10,10 @@ from functools import cache
 import pytest
 
 from inferplan.operations.reporting.policy_check import stack_of
-from inferplan.policies.engine.evaluate import Outcome, evaluate_resource
+from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
 from inferplan.policies.engine.fields import UNKNOWN
 from inferplan.policies.engine.report import check_stack
-from inferplan.policies.engine.resource import Resource
+from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Level, State
 from inferplan.policies.engine.settings import Settings
 from inferplan.rehearsal.engine.wire.recording import Recording
@@ -224,28 +224,28 @@ def test_a_range_of_ports_is_open_only_among_the_pods_of_one_engine(over, refuse
     assert ("network-require-policy-ports" in {each.rule.id for each in told}) is refused
 
 
-SETTINGS = "aws-restrict-settings"
-
-
 OURS = Resource(
     type="aws:s3/bucket:Bucket",
-    urn="urn:pulumi:s::p::inferplan:storage:AwsS3Store$inferplan:storage:ModelBucket$aws:s3/bucket:Bucket::weights",
+    urn="urn:pulumi:s::p::aws:s3/bucket:Bucket::weights",
     name="weights",
     inputs={"bucket": "acme-weights", "forceDestroy": True},
 )
+STATED = {"facts": {"version": 1, "store": {"weights": {"protected": False}}}}
 
 
-def emptied_bucket(**over) -> set[str]:
-    """Rules on our bucket that a destroy empties, changed by `over`."""
-    bucket = dataclasses.replace(OURS, **over)
-    return {each.rule.id for each in evaluate_resource(bucket, Settings(today=TODAY), [Level.MANDATORY])}
+def emptied_bucket(outputs=STATED, **over) -> set[str]:
+    """Rules on a bucket that a destroy empties, changed by `over`, in a stack with `outputs`."""
+    stack = Stack("s", [dataclasses.replace(OURS, **over)], outputs=outputs)
+    return {each.rule.id for each in evaluate_stack(stack, Settings(today=TODAY), [Level.MANDATORY])}
 
 
-def test_a_destroy_may_empty_a_bucket_only_where_the_stack_file_says_retain_false():
-    assert SETTINGS not in emptied_bucket()
-    assert SETTINGS in emptied_bucket(protect=True)
-    assert SETTINGS in emptied_bucket(retain_on_delete=True)
-    assert SETTINGS in emptied_bucket(urn="urn:pulumi:s::p::aws:s3/bucket:Bucket::weights")
+def test_a_destroy_may_empty_a_bucket_only_where_the_stack_states_it():
+    assert "stack-require-stated-powers" not in emptied_bucket()
+    assert "stack-require-stated-powers" in emptied_bucket(protect=True)
+    assert "stack-require-stated-powers" in emptied_bucket(retain_on_delete=True)
+    assert "stack-require-stated-powers" in emptied_bucket(name="other")
+    assert "stack-require-stated-powers" in emptied_bucket(outputs={})
+    assert "stack-require-stated-powers" in emptied_bucket(outputs={"facts": {**STATED["facts"], "version": 2}})
 
 
 def test_a_bucket_with_retain_false_breaks_only_the_rule_on_protection():

@@ -7,11 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from math import ceil
-from typing import Annotated, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from inferplan.components.spec import Spec, duplicates
+from inferplan.kube.facts import ConsumerFacts
 
 KeyVersion = Annotated[int, Field(strict=True, ge=1, le=999_999)]
 
@@ -71,6 +72,14 @@ class ConsumerSpec(Spec):
                     f"Add the version to keys, or remove it from {name}."
                 )
         return self
+
+    # The day of issue changes nothing for a client; policies read it from the Secret.
+    stated: ClassVar[Mapping[str, Any]] = {"limits": set(LimitsSpec.model_fields), "issued": True}
+
+    @property
+    def facts(self) -> ConsumerFacts:
+        limits = {name: getattr(self.limits, name) for name in ("requests_per_minute", "burst", "concurrent_requests")}
+        return self.facts_as(ConsumerFacts, keys=sorted(self.keys), imported_keys=sorted(self.imported_keys), **limits)
 
     @property
     def newest(self) -> int:

@@ -63,6 +63,16 @@ class Access:
     """Interval of TCP keepalive probes that connections of clients need, 0 for none."""
 
     @property
+    def entry_point(self) -> str:
+        """The object or controller that clients reach."""
+        return self.controller or f"Service {GATEWAY}"
+
+    @property
+    def certificate(self) -> str | None:
+        """The certificate that clients see; None if this stack does not choose one."""
+        return None if self.balancer is None else self.balancer.certificate
+
+    @property
     def is_public(self) -> bool:
         return self.host is not None
 
@@ -95,12 +105,25 @@ class IngressAccess(Access):
     tls: TlsSpec | None
     alb: IngressBalancer | None
 
+    @property
+    def entry_point(self) -> str:
+        return f"Ingress of {'the default class' if self.ingress_class is None else f'class {self.ingress_class}'}"
+
+    @property
+    def certificate(self) -> str | None:
+        return super().certificate if self.tls is None else " of ".join(filter(None, (self.tls.secret_name, self.tls.cluster_issuer)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayApiAccess(Access):
     """Routes on the existing Gateway `parent`, which has its own TLS settings."""
 
     parent: GatewayParent
+
+    @property
+    def entry_point(self) -> str:
+        listener = self.parent.section_name
+        return super().entry_point if listener is None else f"{super().entry_point}, listener {listener}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,10 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 from inferplan.components.gateway.exposure_spec import Access, GatewayApiAccess, GatewayParent, TlsSpec, access_of, gateway_api_access
 from inferplan.components.gateway.exposure_spec import errors as exposure_errors
 from inferplan.components.hosts import networks_of
-from inferplan.components.platforms.balancers import IngressBalancer, ServiceBalancer
+from inferplan.components.platforms.balancers import BalancerSpec, IngressBalancer, ServiceBalancer
 from inferplan.components.spec import Bytes, DnsName, PinnedImage, Spec
 from inferplan.images.catalogue import default_image
+from inferplan.kube.facts import GatewayFacts
 from inferplan.kube.names import EPHEMERAL_STORAGE
 
 DEFAULT_IMAGE = default_image("gateway")
@@ -90,6 +91,42 @@ class GatewayFields(Spec):
     cors: CorsSpec | None = None
     read_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 2000
     """Read timeout: seconds without data from the model."""
+
+    stated: ClassVar[Mapping[str, Any]] = {
+        **{key: set(BalancerSpec.model_fields) for key in ("alb", "nlb")},
+        "tls": set(TlsSpec.model_fields),
+        "parent": set(GatewayParent.model_fields),
+        "cors": {"origins"},
+        "autoscaling": {"max_replicas", "cpu_percent"},
+        "insecure": True,
+        "ingress_class_name": True,
+        "image": True,
+    }
+
+    @property
+    def access(self) -> Access:
+        raise NotImplementedError
+
+    @property
+    def carries_grpc(self) -> bool:
+        """True if gRPC calls pass."""
+        return self.access.carries_grpc
+
+    @property
+    def facts(self) -> GatewayFacts:
+        access, balancer = self.access, self.access.balancer
+        capabilities = ("hashes_keys", "enforces_expiry", "enforces_limits", "counts_requests")
+        return self.facts_as(
+            GatewayFacts,
+            entry_point=access.entry_point,
+            host=access.host,
+            scheme=access.url("").partition(":")[0],
+            certificate=access.certificate,
+            internet=balancer is not None and balancer.scheme == "internet-facing",
+            networks=[] if balancer is None else balancer.inbound_cidrs or [],
+            web_origins=[] if self.cors is None else self.cors.origins,
+            **{name: getattr(self, name) for name in capabilities},
+        )
 
     @property
     def pod_requests(self) -> list[Mapping[str, str]]:
@@ -172,16 +209,15 @@ class NginxGatewaySpec(GatewayFields):
         return replace(access_of(self), path_prefix=self.path_prefix or "")
 
     @property
-    def carries_grpc(self) -> bool:
-        """True if gRPC calls pass."""
-        return self.access.carries_grpc
+    def facts(self) -> GatewayFacts:
+        limits = self.autoscaling
+        return super().facts if limits is None else replace(super().facts, max_replicas=limits.max_replicas, cpu_percent=limits.cpu_percent)
 
 
 class EnvoyGatewaySpec(GatewayFields):
     """Routes on a Gateway of an existing Envoy Gateway, whose proxies check the keys and run in their own namespace."""
 
     differences: ClassVar[tuple[str, ...]] = ENVOY_DIFFERENCES
-    carries_grpc: ClassVar[bool] = False
 
     implementation: Literal["envoyGateway"]
     exposure: Literal["gatewayApi"]
@@ -194,6 +230,10 @@ class EnvoyGatewaySpec(GatewayFields):
     @property
     def access(self) -> GatewayApiAccess:
         return gateway_api_access(self.host, self.parent)
+
+    @property
+    def carries_grpc(self) -> bool:
+        return False
 
 
 def implementation(written: Any) -> str:

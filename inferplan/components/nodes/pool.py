@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from inferplan.components.handles import Capacity, ClusterFacts, NodeTarget
+from inferplan.components.handles import Capacity, ClusterTraits, NodeTarget
 from inferplan.components.nodes import accelerators, machines
 from inferplan.components.nodes.accelerators import Accelerator, Taint
 from inferplan.components.spec import Bytes, Cpu, DnsLabel, LabelKey, Spec, SpecError, duplicates
@@ -115,6 +115,7 @@ class Pool(Spec, ABC):
     pre_pull_images: bool = False
     """Pulls the models' images onto every node, also onto those that join later, and starts servers once the nodes have them."""
 
+    stated: ClassVar[Mapping[str, Any]] = {"pre_pull_images": True}
     creates_nodes: ClassVar[bool] = True
     """True if this stack creates the nodes, and with them the RuntimeClasses of their accelerators."""
     is_fake: ClassVar[bool] = False
@@ -226,7 +227,7 @@ class Pool(Spec, ABC):
         """Why the nodes cannot have a directory for models; None if they can."""
         return None
 
-    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
+    def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
         """Return why the pool cannot belong to `cluster`, with a path below the pool; None if it can."""
         del cluster
         return None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from inferplan.components.handles import Capacity, ClusterFacts
+from inferplan.components.handles import Capacity, ClusterTraits
 from inferplan.components.nodes import accelerators, machines
 from inferplan.components.nodes.accelerators import Accelerator
 from inferplan.components.nodes.pool import (
@@ -36,6 +37,8 @@ class FixedPool(Pool):
     """An instance type of the reference of accelerators, or the resources of one node. Default: the accelerator's usual instance type."""
     mig: MigProfile | None = None
     """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
+
+    stated: ClassVar[Mapping[str, Any]] = {**Pool.stated, "nodes": True, "instance_type": True, "node_selector": True}
 
     @model_validator(mode="after")
     def _check_accelerator(self) -> Self:
@@ -145,7 +148,7 @@ class SimulatedPool(FixedPool):
             raise ValueError(f"zones names {', '.join(repeated)} more than once; write each zone once")
         return self
 
-    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
+    def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
         return None if cluster.fake_node_error is None else SpecError(("provider",), cluster.fake_node_error)
 
     def location(self, cluster: NodeLocation) -> NodeLocation:

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from inferplan.components.handles import ClusterFacts, NodeTarget
+from inferplan.components.handles import ClusterTraits, NodeTarget
 from inferplan.components.nodes.pool import NodeLocation, Pool
 from inferplan.components.platforms.balancers import CONTROLLER, LoadBalancing
 from inferplan.components.spec import Spec, SpecError
 from inferplan.components.storage.fields import Store
+from inferplan.kube.facts import ClusterFacts
 
 if TYPE_CHECKING:
     import pulumi
@@ -113,6 +114,11 @@ class Cluster(Spec, ABC):
         """A store for preheats on this platform, as a user writes it."""
         return "{kind: nfs, server: nfs.example.com, path: /models}"
 
+    @property
+    @abstractmethod
+    def facts(self) -> ClusterFacts:
+        """The facts of the cluster."""
+
     @abstractmethod
     def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
         """Declare the resources of `stack` on this platform."""
@@ -163,7 +169,7 @@ class Cluster(Spec, ABC):
 
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check that pools and stores can belong to this cluster."""
-        facts = ClusterFacts(
+        facts = ClusterTraits(
             provider=self.provider, cloud=self.cloud, creates_buckets=self.creates_buckets, fake_node_error=self.fake_node_error
         )
         for section, entries in (("nodePools", sections.node_pools), ("storage", sections.storage)):

@@ -5,7 +5,8 @@ The settings contain no credentials: those are in the user's kubeconfig and envi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
@@ -14,6 +15,7 @@ from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.components.platforms.platform import Cluster, Platform, Sections, no_controller
+from inferplan.kube.facts import ClusterFacts
 
 if TYPE_CHECKING:
     from inferplan.components.gateway.exposure_spec import Access
@@ -38,6 +40,12 @@ class ExistingCluster(Cluster):
     # The scheduler would assign pods to nodes without a kubelet.
     fake_node_error: ClassVar[str | None] = "Simulated pools are not allowed on a real cluster. Use provider: existing."
 
+    stated: ClassVar[Mapping[str, Any]] = {"context": True}
+
+    @property
+    def facts(self) -> ClusterFacts:
+        return self.facts_as(ClusterFacts, target=f"context {self.context}")
+
     def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
         del sections, stack, simulated_kubeconfig
         return Platform(context=self.context)
@@ -56,6 +64,10 @@ class SimulatedCluster(Cluster):
     provider: Literal["simulated"]
 
     is_simulated: ClassVar[bool] = True
+
+    @property
+    def facts(self) -> ClusterFacts:
+        return self.facts_as(ClusterFacts, target="the simulated cluster")
 
     def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
         del sections, stack

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -41,6 +41,9 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
     longest_name: ClassVar[int] = 46
     longest_name_of: ClassVar[str] = "its pods' names"
     """The objects whose names contain the model's name, which limits it to `longest_name` characters."""
+
+    # Pods show their own settings.
+    stated: ClassVar[Mapping[str, Any]] = dict.fromkeys((*PodSettings.model_fields, "image", "resources", "shared_memory"), True)
 
     engine: str
     weights: WeightsSpec | None = None

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
-from inferplan.components.handles import CaBundle, ClusterFacts
+from inferplan.components.handles import CaBundle, ClusterTraits
 from inferplan.components.spec import DnsName, Spec, SpecError, cidr
+from inferplan.kube.facts import StoreFacts
 
 # "General purpose bucket naming rules", S3 user guide, read 2026-11.
 _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
@@ -33,12 +35,18 @@ class Store(Spec, ABC):
     creates_claim: ClassVar[bool] = False
     """True if the stack creates the claim that pods mount."""
 
+    stated: ClassVar[Mapping[str, Any]] = {"kind": True}
+
     @property
     @abstractmethod
     def location(self) -> str:
         """The location, for messages and tables."""
 
-    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
+    @property
+    def facts(self) -> StoreFacts:
+        return self.facts_as(StoreFacts, type=self.kind, location=self.location)
+
+    def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
         """Return why the store cannot belong to `cluster`, with a path below the store; None if it can."""
         del cluster
         return None
@@ -109,6 +117,17 @@ class RemoteStoreSpec(Store):
 
     address_field: ClassVar[str]
     """The field with the URL of the servers."""
+    stated: ClassVar[Mapping[str, Any]] = {**Store.stated, **dict.fromkeys(("url", "endpoint", "ca_bundle"), True)}
+
+    if TYPE_CHECKING:
+        credentials: Any
+        ca_bundle: CaBundleSpec | None
+
+    @property
+    def facts(self) -> StoreFacts:
+        secret = None if self.credentials is None else self.credentials.secret_name
+        authority = None if self.ca_bundle is None else self.ca_bundle.location
+        return self.facts_as(StoreFacts, type=self.kind, location=self.location, credentials=secret, authority=authority)
 
     @field_validator("ca_bundle", check_fields=False)
     @classmethod

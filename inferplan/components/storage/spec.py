@@ -6,17 +6,20 @@ path that leaves its volume.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from inferplan.components.handles import ClusterFacts
+from inferplan.components.handles import ClusterTraits
 from inferplan.components.platforms.aws.store_spec import BucketCreation, KmsKeyArn
 from inferplan.components.platforms.spec import CloudStore
 from inferplan.components.spec import Bytes, DnsName, Spec, SpecError
 from inferplan.components.storage.fields import BucketName, CaBundleSpec, RemoteStoreSpec, StoreNetworks, parsed_url
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
+from inferplan.kube.facts import StoreFacts
 
 _MOVING_REVISIONS = ("main", "master", "head", "latest", "stable", "dev", "nightly")
 
@@ -91,13 +94,24 @@ class S3StoreSpec(RemoteStoreSpec):
     """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
     address_field: ClassVar[str] = "endpoint"
+    stated: ClassVar[Mapping[str, Any]] = {
+        **RemoteStoreSpec.stated,
+        "bucket": True,
+        "prefix": True,
+        "create": {"retain", "old_versions_days"},
+    }
+
+    @property
+    def facts(self) -> StoreFacts:
+        made = self.create
+        return super().facts if made is None else replace(super().facts, protected=made.retain, old_versions_days=made.old_versions_days)
 
     @property
     def location(self) -> str:
         at = f" at {self.endpoint}" if self.endpoint else ""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
 
-    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
+    def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
         if self.create is None or cluster.creates_buckets:
             return None
         return SpecError(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, StringConstraints
 
@@ -61,6 +62,7 @@ class ClaimStoreSpec(Store):
     """Capacity. If set, plans check that models fit; the preheat Job always checks."""
 
     mountable: ClassVar[bool] = True
+    stated: ClassVar[Mapping[str, Any]] = {**Store.stated, "claim_name": True}
 
     @property
     def location(self) -> str:
@@ -80,6 +82,7 @@ class NodeDiskStoreSpec(Store):
 
     mountable: ClassVar[bool] = True
     creates_claim: ClassVar[bool] = True
+    stated: ClassVar[Mapping[str, Any]] = {**Store.stated, "pool": True, "path": True}
 
     @property
     def location(self) -> str:
@@ -103,6 +106,7 @@ class NfsStoreSpec(Store):
 
     mountable: ClassVar[bool] = True
     creates_claim: ClassVar[bool] = True
+    stated: ClassVar[Mapping[str, Any]] = {**Store.stated, **dict.fromkeys(("server", "path", "retain"), True)}
 
     @property
     def location(self) -> str:

@@ -99,12 +99,14 @@ def over_budget(states: States) -> str:
     from inferplan.review.capacity.declared import Declared
     from inferplan.review.cost.budget import budget_of, over_budget
     from inferplan.review.cost.cost import monthly_cost
+    from inferplan.review.reading.events import STACK_TYPE
 
     budget = budget_of(dict(states.config))
     if budget is None:
         return ""
-    declared = (Declared(type=each.type, urn=each.urn, name=each.urn.split("::", 3)[-1], inputs=each.inputs) for each in states.resources)
-    return over_budget(monthly_cost(declared), budget)
+    declared = [Declared(type=each.type, urn=each.urn, name=each.urn.split("::", 3)[-1], inputs=each.inputs) for each in states.resources]
+    stack = Declared(type=STACK_TYPE, urn="", name=states.stack, inputs=dict(states.outputs))
+    return over_budget(monthly_cost([*declared, stack]), budget)
 
 
 def read_baseline(against: str, stack: str) -> Baseline:

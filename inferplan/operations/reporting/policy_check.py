@@ -89,6 +89,7 @@ def stack_of(recording: Recording) -> Stack:
             for each in recording
             if not each.read
         ),
+        outputs=recording.outputs,
     )
 
 

@@ -7,22 +7,18 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from inferplan.components.nodes.spec import NodePoolSpec
 from inferplan.operations.errors import RequestError
 from inferplan.operations.project import SETTINGS_FOLDERS, project_root
 from inferplan.operations.reporting.violation_formats import read_rule
 from inferplan.operations.revisions import commit_of, git, git_list, touched_between
 from inferplan.policies.engine.identity import identity_of, is_source
 from inferplan.policies.engine.settings import today
-from inferplan.review.capacity.capacity import Offer
-from inferplan.review.capacity.declared import Declared
 from inferplan.review.findings import Findings, load
 from inferplan.review.reading.preview import Preview
 from inferplan.review.reading.reader import read_file
@@ -37,7 +33,6 @@ _MISSING = {
     "deleted": "its stack file is deleted, and its resources would stay unmanaged; run inferplan down first, or restore the file",
 }
 _NOT_REHEARSED = "The upgrade was not rehearsed: this stack has no findings."
-_POOL = "inferplan:nodes:NodePool"
 
 
 def report_on(gathered: Sequence[Preview | Findings], provenance: Provenance, *, complete: bool, fork: bool) -> Report:
@@ -64,9 +59,7 @@ def report_on(gathered: Sequence[Preview | Findings], provenance: Provenance, *,
     reproduce += [f"inferplan report {files}"] if files else []
     versions = [f"inferplan {version('inferplan')}", *(f"policies {each}" for each in change.packs[1:] if each)]
     provenance = replace(provenance, base=base, versions=tuple(versions), reproduce=tuple(dict.fromkeys(reproduce)))
-    return make_report(
-        previews, provenance=provenance, read_offer=read_offer, read_rule=read_rule, rehearsals=rehearsals, read_guards=change.guards
-    )
+    return make_report(previews, provenance=provenance, read_rule=read_rule, rehearsals=rehearsals, read_guards=change.guards)
 
 
 def _commit(root: Path, revision: str) -> str:
@@ -205,23 +198,3 @@ class Change:
             return None if shown.returncode else shown.stdout.decode(errors="replace")
         file = self.root / path
         return file.read_text(errors="replace") if "/" not in Path(path).name and file.is_file() else None
-
-
-def read_offer(resource: Declared) -> Offer | None:
-    """The capacity of an adopted pool, None for other resources. Nodes of created pools are resources of their own, and counted there."""
-    spec = resource.inputs.get("spec")
-    if resource.type != _POOL or not isinstance(spec, dict) or spec.get("provider") != "existing":
-        return None
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        target = TypeAdapter(NodePoolSpec).validate_python(spec).target(resource.name)
-    except ValidationError:
-        return None
-    return Offer(
-        pool=resource.name,
-        nodes=target.nodes,
-        resource=target.accelerator.resource if target.accelerator else "",
-        accelerators=target.capacity.accelerators * target.nodes,
-        memory_gib=Decimal(target.capacity.memory_bytes * target.nodes) / 2**30,
-    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from inferplan.kube.facts import Subjects, read
 from inferplan.policies.engine.fields import Field, FieldError, matching
 
 
@@ -50,11 +51,6 @@ class Resource:
     def short_kind(self) -> str:
         """The last part of the type: `Deployment`."""
         return self.type.rpartition(":")[2]
-
-    @property
-    def components(self) -> list[str]:
-        """The types of the components that it is a part of, the outermost first. They are in the URN, which a name cannot imitate."""
-        return self.urn.split("::")[2].split("$")[:-1] if self.urn.count("::") > 2 else []
 
     @property
     def namespace(self) -> str:
@@ -109,10 +105,11 @@ class Unreadable(dict[tuple[str, str], FieldError]):
 
 
 class Stack:
-    """All resources of one stack. In a block `with stack.unreadable:` a field that cannot be read is recorded, and the rule continues after it."""
+    """All resources of one stack, and its outputs. In a block `with stack.unreadable:` a field that cannot be read is recorded, and the rule continues after it."""
 
-    def __init__(self, name: str, resources: Iterable[Resource]) -> None:
+    def __init__(self, name: str, resources: Iterable[Resource], *, outputs: Mapping[str, Any] | None = None) -> None:
         self.name = name
+        self._outputs = outputs or {}
         self.resources = tuple(resources)
         self.unreadable = Unreadable()
         self._by_kind: dict[str, list[Resource]] = {}
@@ -148,6 +145,14 @@ class Stack:
                 seen.add(urn)
                 waiting += self._by_urn[urn].dependencies if urn in self._by_urn else ()
         return seen
+
+    @cached_property
+    def facts(self) -> Subjects:
+        """The facts that the stack states; none if it states none that can be read."""
+        try:
+            return read(self._outputs) or {}
+        except ValueError:
+            return {}
 
     def by_urn(self, urn: str) -> Resource | None:
         return self._by_urn.get(urn)

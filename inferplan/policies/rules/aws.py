@@ -6,38 +6,41 @@ import json
 import re
 from typing import Any
 
-from inferplan.policies.engine.resource import Resource, objects
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation, violations
+from inferplan.policies.engine.resource import Resource, Stack, objects
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Severity,
+    Violations,
+    parameter,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.subjects.networks import block_of, is_internet
 from inferplan.policies.subjects.programs import at_least
 from inferplan.policies.subjects.tables import subject_of, violations_in
 
 _ROOT = re.compile(r"arn:[^:]*:iam::[0-9]{12}:root")
 _READS_SECRETS = re.compile(r"/AmazonEKS(Cluster)?Admin(View)?Policy\Z")
-# With retain: false in the stack file, this component leaves its bucket without protection, which stack-require-protection reports.
-_OUR_BUCKET = "inferplan:storage:ModelBucket"
-# Every cluster needs administrators. This component gives access to those in the stack file (cluster.create.admins).
-_CLUSTER_ADMIN, _OUR_CLUSTER = "/AmazonEKSClusterAdminPolicy", "inferplan:cluster:CreatedCluster"
+_CLUSTER_ADMIN, _ASSOCIATION = "/AmazonEKSClusterAdminPolicy", "aws:eks:AccessPolicyAssociation"
 _BUCKETS = ("aws:s3:Bucket", "aws:s3:BucketV2")
 
 
 _TABLE = "aws_settings"
-KINDS = subject_of(_TABLE, *_BUCKETS, "aws:eks:AccessPolicyAssociation", "aws:ec2:VpcEndpoint")
+KINDS = subject_of(_TABLE, _ASSOCIATION, "aws:ec2:VpcEndpoint")
 
 
 @resource_rule(KINDS, Severity.HIGH, "Security Hub EC2.9; EC2.15; EC2.25; ECR.1; ECR.2; ELB.1; ELB.4; CIS AWS 3.6; EKS best practices: IAM")
 def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
     """AWS networks, clusters, keys and registries follow AWS recommendations.
     Why: Each of these settings alone can expose a node, a cluster or a store.
-    Remedy: set the field to a safe value; name cluster administrators only under cluster.create.admins in the stack file, and let a bucket
-    be emptied only with retain: false under storage.
+    Remedy: set the field to a safe value.
     """
     yield from violations_in(_TABLE, resource)
-    if resource.kind in _BUCKETS:
-        yield from _bucket_violations(resource)
     if resource.kind == "aws:eks:AccessEntry":
         yield from _entry_violations(resource)
-    if resource.kind == "aws:eks:AccessPolicyAssociation":
+    if resource.kind == _ASSOCIATION:
         yield from _association_violations(resource)
     if resource.kind == "aws:lb:Listener":
         yield from _listener_violations(resource)
@@ -45,11 +48,24 @@ def aws_restrict_settings(resource: Resource, _: Parameters) -> Violations:
         yield from _endpoint_violations(resource)
 
 
-def _bucket_violations(bucket: Resource) -> Violations:
-    empties = bucket.at("forceDestroy")
-    declared = _OUR_BUCKET in bucket.components and not (bucket.protect or bucket.retain_on_delete)
-    if empties.value in (True, "true") and not declared:
-        yield violation(empties, "deletes every object with the bucket")
+@stack_rule(Severity.HIGH, "EKS best practices: IAM; Security Hub: deletion protection")
+def stack_require_stated_powers(stack: Stack, _: Parameters) -> Violations:
+    """Administrators of a cluster, and buckets that a destroy empties, are those that the stack states.
+    Why: Both are needed at times. Anywhere else they are a mistake or an attack.
+    Remedy: name administrators under cluster.create.admins in the stack file, and let a bucket be emptied with retain: false under storage.
+    """
+    admins = {each for (kind, _), facts in stack.facts.items() if kind == "cluster" for each in facts.get("admins", ())}
+    emptied = {name for (kind, name), facts in stack.facts.items() if kind == "store" and facts.get("protected") is False}
+    for each in stack.of(_ASSOCIATION):
+        with stack.unreadable:
+            if each.at("policyArn").text().endswith(_CLUSTER_ADMIN) and each.at("principalArn").text() not in admins:
+                yield violation(each.at("policyArn"), "makes its principal an administrator that the stack does not state")
+    for each in stack.of(*_BUCKETS):
+        with stack.unreadable:
+            # stack-require-protection reports a bucket without protection.
+            stated = each.name in emptied and not (each.protect or each.retain_on_delete)
+            if each.at("forceDestroy").value in (True, "true") and not stated:
+                yield violation(each.at("forceDestroy"), "deletes every object with the bucket")
 
 
 def _entry_violations(entry: Resource) -> Violations:
@@ -61,8 +77,8 @@ def _entry_violations(entry: Resource) -> Violations:
 
 def _association_violations(association: Resource) -> Violations:
     policy = association.at("policyArn")
-    if policy.text().endswith(_CLUSTER_ADMIN) and _OUR_CLUSTER in association.components:
-        return
+    if policy.text().endswith(_CLUSTER_ADMIN):
+        return  # stack-require-stated-powers knows who may be one
     if association.at("accessScope", "type").text() == "cluster" and _READS_SECRETS.search(policy.text()):
         yield violation(policy, "lets its principal read every Secret of the cluster")
 

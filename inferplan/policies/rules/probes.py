@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from inferplan.kube.names import MODEL_SIZE
+from inferplan.kube.names import INSTANCE_LABEL, MODEL_SIZE
+from inferplan.kube.paths import mapping
+from inferplan.kube.quantity import amount
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Stack
 from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation, violations
@@ -98,10 +100,9 @@ def stack_require_startup_budget_for_model(stack: Stack, parameters: Parameters)
 
 def _model_size(stack: Stack, pod: PodTemplate) -> float | None:
     size = pod.metadata.at("annotations", MODEL_SIZE).quantity()
-    parent = stack.by_urn(pod.resource.parent)
-    if size is not None or parent is None:
-        return size
-    return parent.at("spec", "weights", "size").quantity()
+    model = pod.resource.at("metadata", "labels", INSTANCE_LABEL).text() or pod.resource.object_name
+    stated = amount(mapping(stack.facts.get(("model", model)), "weights").get("size"))
+    return float(stated) if size is None and stated is not None else size
 
 
 def budget_of(probe: Field) -> float:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from inferplan.kube.names import COMPONENT_LABEL
+from inferplan.kube.names import COMPONENT_LABEL, POOL_LABEL
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, Subject
 from inferplan.policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation, violations
@@ -50,8 +50,6 @@ TOKENIZER_ENTRIES = re.compile(
 )
 USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ec2:LaunchConfiguration")
 USER_DATA_KEYS = ("userData", "userDataBase64")
-# Nodes with a custom image get the cluster's address and certificate, which a plan does not know, and the labels and taints of the pool.
-_OUR_POOL = "inferplan:nodes:EksNodePool"
 SECRET_COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s*=\s*\S{20,}")
 SERVER_KEY = r"(VLLM|TRITON|SGLANG|SERVER|MODEL|ENGINE|TRTLLM|INFERENCE)\w*(API_KEY|_KEY|_TOKEN)"
 # Common names of Secrets with the keys of consumers, in case no policy of the stack refers to them.
@@ -164,9 +162,11 @@ def reveals(text: str, *, code: bool = False) -> bool:
 
 
 def _in_user_data(instance: Resource) -> Violations:
+    # Nodes of a pool with a custom image get the cluster's address and certificate, which a plan does not know.
+    is_pool = any(not each.at("tags", POOL_LABEL).absent for each in instance.at("tagSpecifications").each())
     for name in USER_DATA_KEYS:
         field = instance.at(name)
-        if field.unknown and _OUR_POOL in instance.components:
+        if field.unknown and is_pool:
             continue
         text = field.text()
         # An instance accepts plain text too.

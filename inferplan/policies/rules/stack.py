@@ -16,7 +16,6 @@ from inferplan.policies.subjects.tables import document, group_of
 
 # Components of the SDK that only group objects. Each object has its own provider.
 GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
-_STARTS_NODES = {"inferplan:nodes:AutoNodePool", "inferplan:cluster:AutoModeSettings"}
 KINDS_WITH_DATA = ("aws:s3:Bucket", "aws:s3:BucketV2", "aws:efs:FileSystem", "aws:eks:Cluster", "aws:kms:Key")
 # A node with the label of the control plane gets the pods of the control plane, with their keys.
 _NODE, _CONTROL_PLANE = "kubernetes:core:Node", ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -34,18 +33,22 @@ def stack_disallow_several_providers(stack: Stack, parameters: Parameters) -> Vi
     Why: Resources of the default provider go to the cluster of the current kubectl context.
     Remedy: pass opts=ResourceOptions(provider=...) with the same kubernetes Provider to every resource.
     """
-    providers: dict[str, Resource] = {}
+    providers: dict[object, Resource] = {}
     for each in stack:
         if each.type.startswith("kubernetes:") and not each.type.startswith(GROUPS):
             provider = each.provider.partition("::ID::")[0]
             if not provider or "::default" in provider:
                 yield violation(each.root, "uses the default provider")
-            # What starts the nodes of EKS Auto Mode exists before the stack's own provider, which waits for nodes.
-            if _STARTS_NODES.isdisjoint(each.components):
-                providers.setdefault(provider, each)
+            providers.setdefault(_cluster_of(stack, provider), each)
     if len(providers) > parameters["providers"]:
-        last = providers[max(providers)]
+        last = max(providers.values(), key=lambda each: each.provider)
         yield violation(last.root, "uses a different provider than the rest of the stack")
+
+
+def _cluster_of(stack: Stack, provider: str) -> object:
+    """Return the sources of the provider's kubeconfig, which identify its cluster; the provider itself if they are not known."""
+    declared = stack.by_urn(provider)
+    return (declared and declared.property_dependencies.get("kubeconfig")) or provider
 
 
 @stack_rule(Severity.HIGH)

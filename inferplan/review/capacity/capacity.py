@@ -1,19 +1,18 @@
 """Accelerators and memory of each pool: what its nodes offer and what the workloads on it request.
 
-Reads Node objects, node groups and pod templates. Pools that only a component describes are read by a
-function of the caller, because this module does not know components.
+Reads Node objects, node groups and pod templates, and the facts of pools whose nodes exist without the stack.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import amount, number
-from inferplan.review.capacity.declared import NODE_GROUP, Declared, with_templates
+from inferplan.review.capacity.declared import NODE_GROUP, Declared, facts_in, with_templates
 from inferplan.review.capacity.pods import NO_POOL, PodSet, accelerators_in, pool_of
 from inferplan.review.cost.prices import Machine, price_list
 
@@ -72,15 +71,13 @@ class PoolCapacity:
         return f"{self.requested}" if self.requested == self.highest else f"{self.requested} to {self.highest}"
 
 
-OfferReader = Callable[[Declared], Offer | None]
-
-
-def pools(resources: Iterable[Declared], read_offer: OfferReader | None = None) -> dict[str, PoolCapacity]:
-    """Every pool among `resources`, by name. `read_offer` reads the pools that only a component describes."""
+def pools(resources: Iterable[Declared]) -> dict[str, PoolCapacity]:
+    """Every pool among `resources`, by name."""
     everything = list(with_templates(resources))
     offers: dict[str, list[Offer]] = {}
-    for each in everything:
-        if offer := _offer(each) or (read_offer(each) if read_offer else None):
+    adopted = ((name, facts) for (kind, name), facts in facts_in(everything).items() if kind == "pool" and facts.get("adopted"))
+    for offer in (*map(_offer, everything), *(_adopted_offer(name, facts) for name, facts in adopted)):
+        if offer is not None:
             offers.setdefault(offer.pool, []).append(offer)
     sets = _by_pool(everything)
     if not any(each.accelerators for each in sets.get(NO_POOL, ())) and NO_POOL not in offers:
@@ -114,6 +111,13 @@ def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacit
         node_memory_gib=max((each.memory_gib / each.nodes for each in offers if each.nodes), default=_ZERO),
         pod_memory_gib=max((each.memory_gib for each in sets), default=_ZERO),
     )
+
+
+def _adopted_offer(pool: str, facts: dict[str, Any]) -> Offer:
+    nodes = number(facts.get("maxNodes"), 0)
+    memory = (amount(facts.get("memoryBytes")) or _ZERO) * nodes / 2**30
+    accelerators = number(facts.get("accelerators"), 0) * nodes
+    return Offer(pool=pool, nodes=nodes, resource=str(facts.get("resource") or ""), accelerators=accelerators, memory_gib=memory)
 
 
 def _offer(resource: Declared) -> Offer | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
+from inferplan.kube.facts import Subjects, read
 from inferplan.kube.field_owners import SCALER_BOUNDS
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import amount, number
 from inferplan.review.capacity.pods import PodSet, pod_sets
-from inferplan.review.reading.events import kind_of
+from inferplan.review.reading.events import STACK_TYPE, kind_of
 from inferplan.review.reading.preview import Preview
 
 When = Literal["before", "after"]
@@ -48,7 +50,16 @@ def declared(preview: Preview, side: When) -> Iterator[Declared]:
     for step in preview.steps:
         state = step.before if side == "before" else step.after
         if state is not None:
-            yield Declared(type=step.type, urn=step.urn, name=step.name, inputs=state.inputs, counted=state.pods)
+            # Of the stack itself, what it says about itself counts.
+            inputs = state.outputs if step.type == STACK_TYPE else state.inputs
+            yield Declared(type=step.type, urn=step.urn, name=step.name, inputs=inputs, counted=state.pods)
+
+
+def facts_in(resources: Iterable[Declared]) -> Subjects:
+    """The facts of the stack among `resources`; none if it states none that can be read."""
+    with suppress(ValueError):
+        return next((facts for each in resources if each.type == STACK_TYPE and (facts := read(each.inputs))), {})
+    return {}
 
 
 def whole(preview: Preview) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from inferplan.review.capacity.capacity import OfferReader, PoolCapacity, pools
+from inferplan.review.capacity.capacity import PoolCapacity, pools
 from inferplan.review.capacity.declared import declared, whole
 from inferplan.review.capacity.rollout import Rollout, rollouts
 from inferplan.review.cost.budget import budget_of, over_budget, usd
@@ -54,7 +54,7 @@ class Figures(Summary):
         return sum(bool(each.stuck) for each in self.forecasts)
 
 
-def figures_of(preview: Preview, read_offer: OfferReader | None = None) -> Figures:
+def figures_of(preview: Preview) -> Figures:
     """The figures of `preview`; none for an incomplete preview, because a partial sum misleads."""
     try:
         budget = budget_of(preview.config)
@@ -64,7 +64,7 @@ def figures_of(preview: Preview, read_offer: OfferReader | None = None) -> Figur
     if not whole(preview):
         note = "budget, capacity and cost need every resource of the stack, and this preview does not list them all"
         return Figures(over_budget=f"not judged: {note}" if budget is not None else unreadable)
-    before, after = (pools(declared(preview, side), read_offer) for side in ("before", "after"))
+    before, after = (pools(declared(preview, side)) for side in ("before", "after"))
     was, will = (monthly_cost(declared(preview, side)) for side in ("before", "after"))
     forecasts = rollouts(preview, after)
     costs = tuple(_cost(was, will, budget, _region(preview)))

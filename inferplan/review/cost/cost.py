@@ -14,7 +14,7 @@ from inferplan.kube.names import FAKE_NODE
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import amount, number
 from inferplan.review.capacity.capacity import NODE, Pool, machines_of, pools_of
-from inferplan.review.capacity.declared import NODE_GROUP, Declared, with_templates
+from inferplan.review.capacity.declared import NODE_GROUP, Declared, facts_in, with_templates
 from inferplan.review.cost.prices import PriceList, price_list
 
 _CENT = Decimal("0.01")
@@ -69,6 +69,8 @@ def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None)
     priced += [(pool.groups[0], *_pool_line(pool, prices)) for pool in pools_of(everything)]
     lines = [line for _, line, _ in priced if line is not None] + stored
     unpriced = {(each.kind, each.name, why_not) for each, _, why_not in priced if why_not}
+    facts = facts_in(everything).items()
+    unpriced |= {(kind, name, "existing nodes") for (kind, name), pool in facts if kind == "pool" and pool.get("adopted")}
     return Cost(
         usual=_sum(each.usual for each in lines),
         least=_sum(each.least for each in lines),
@@ -88,8 +90,6 @@ def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     if each.type == NODE:
         is_fake = mapping(each.inputs, "metadata", "annotations").get(FAKE_NODE) is not None
         return None, "a fake node, it costs nothing" if is_fake else "an existing node"
-    if each.type.endswith(":NodePool"):
-        return None, "existing nodes" if mapping(each.inputs, "spec").get("provider") == "existing" else ""
     return _volume(each, prices) if each.type == _VOLUME else _flat(each, prices)
 
 
@@ -179,22 +179,21 @@ def _stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[l
     stores = {each.name: each for each in resources if each.type in prices.per_gb_month}
     contents: dict[str, dict[str, tuple[Decimal, int]]] = {}
     notes = []
-    for each in resources:
-        spec = mapping(each.inputs, "spec")
-        weights, preheat = mapping(spec, "weights"), mapping(spec, "preheat")
+    for (kind, name), facts in facts_in(resources).items():
+        weights, preheat = mapping(facts, "weights"), mapping(facts, "preheat")
         size = amount(weights.get("size"))
-        if size is None or not each.type.startswith("inferplan:serving:"):
+        if size is None or kind != "model":
             continue
         gigabytes = size / _GB
         source, target = weights.get("store"), preheat.get("into")
-        for store, path, copies in ((source, str(weights.get("path")), 1), (target, each.name, number(preheat.get("keep"), _OLD_COPIES))):
+        for store, path, copies in ((source, str(weights.get("path")), 1), (target, name, number(preheat.get("keep"), _OLD_COPIES))):
             if isinstance(store, str) and store in stores:
                 contents.setdefault(store, {}).setdefault(path, (gigabytes, copies))
         read = target or source
         price = prices.per_gb_read.get(stores[read].type) if isinstance(read, str) and read in stores else None
         if price is not None:
-            notes.append(f"each start of a replica of {each.name} reads {gigabytes:.0f} GB from {read}, {gigabytes * price:.2f} USD")
-    lines = [_store_line(stores[name], contents[name].values(), prices.per_gb_month[stores[name].type]) for name in contents]
+            notes.append(f"each start of a replica of {name} reads {gigabytes:.0f} GB from {read}, {gigabytes * price:.2f} USD")
+    lines = [_store_line(stores[store], sizes.values(), prices.per_gb_month[stores[store].type]) for store, sizes in contents.items()]
     return lines, (f"By start, not in the sum: {'; '.join(notes)}.",) if notes else ()
 
 

@@ -11,7 +11,9 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-STACK_TYPE = "pulumi:pulumi:Stack"
+from inferplan.kube import facts
+
+STACK_TYPE = facts.STACK_TYPE
 
 # Go writes an empty list or map as null.
 _EMPTY_LIST = BeforeValidator(lambda value: () if value is None else value)

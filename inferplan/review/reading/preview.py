@@ -13,6 +13,7 @@ from functools import cache
 from sys import intern
 from typing import Any
 
+from inferplan.kube.facts import OUTPUT as FACTS
 from inferplan.kube.paths import mapping
 from inferplan.review.capacity.pods import PodSet, pod_sets, templates_of
 from inferplan.review.reading.changes import PropertyChange, output_changes, property_changes
@@ -23,7 +24,7 @@ SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 # Capacity, cost, access and rollouts read these types whole, and of other objects only how they are rolled out.
 _READ_WHOLE = re.compile(
-    r"inferplan:.*|pulumi:providers:aws|.*:NodePool|kubernetes:core/v1:(Node|Service|ResourceQuota)|kubernetes:networking\.k8s\.io/v1:Ingress"
+    r"pulumi:providers:aws|.*:NodePool|kubernetes:core/v1:(Node|Service|ResourceQuota)|kubernetes:networking\.k8s\.io/v1:Ingress"
     r"|kubernetes:(keda\.sh/v1alpha1:ScaledObject|autoscaling/v2:HorizontalPodAutoscaler)"
     r"|aws:ebs/volume:Volume|aws:eks/nodeGroup:NodeGroup|aws:ec2/launchTemplate:LaunchTemplate|.*:NodeClass"
 )
@@ -149,7 +150,8 @@ class Preview:
         if self.incomplete:
             # A cut stream may end before it has the new outputs: absent outputs are not deleted.
             old = {key: value for key, value in old.items() if key in new}
-        return output_changes(old, new)
+        # Facts are compared one by one, see `risks.facts`.
+        return output_changes(*({key: value for key, value in side.items() if key != FACTS} for side in (old, new)))
 
 
 def summary_of(step: Step) -> StepSummary:

@@ -1,37 +1,34 @@
-"""Lost access: compares consumers of models and their keys before and after a change.
-
-A component whose spec lists consumers is a model; a component whose spec maps consumers to key versions holds the keys. Without a
-gateway no model can be called.
-"""
+"""Lost access: compares who may call which model with which keys before and after a change. Without a gateway no model can be called."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from inferplan.kube.facts import Subjects
 from inferplan.kube.names import INSTANCE_LABEL
 from inferplan.kube.paths import mapping
 from inferplan.review.reading.preview import SECRET, Preview
 from inferplan.review.rendering.text import clean
+from inferplan.review.risks.facts import StatedFacts
 from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE
 from inferplan.review.risks.risk import Risk
 
-_GATEWAY = "inferplan:gateway:Gateway"
-_KEYS = "inferplan:gateway:ApiKeys"
 _CONSUMER = "consumer-"
 _MOST = 999_999
 
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """Access on one side: consumers by model, with the model's URN, and key versions by consumer.
+    """Access on one side: consumers by model, and key versions by consumer, with those that are imported.
 
     `two_seeds` is True during a rotation, while the keys of the previous seed are valid too.
     """
 
-    models: Mapping[str, tuple[str, tuple[str, ...]]]
+    models: Mapping[str, tuple[str, ...]]
     keys: Mapping[str, tuple[str, ...]]
+    imported: Mapping[str, tuple[str, ...]]
     two_seeds: bool
     records: Mapping[str, _Record]
 
@@ -44,25 +41,23 @@ class _Record:
     spent: frozenset[int]
 
 
-def lost_access(preview: Preview) -> Iterator[Risk]:
-    before, after = _access(preview, old=True), _access(preview, old=False)
-    for model, (urn, consumers) in sorted(before.models.items()):
-        _, remaining = after.models.get(model, ("", ()))
-        if missing := [each for each in consumers if each not in remaining]:
+def lost_access(preview: Preview, facts: StatedFacts) -> Iterator[Risk]:
+    before, after = _access(facts.before), _access(facts.after)
+    for model, consumers in sorted(before.models.items()):
+        if missing := [each for each in consumers if each not in after.models.get(model, ())]:
             is_removed = model not in after.models
             yield Risk(
                 weight=CRITICAL,
                 what=f"{_listed(missing)} can no longer call",
                 kind="model",
                 name=model,
-                urn=urn,
+                urn=f"model {model}",
                 cause="the model or the gateway is removed" if is_removed else "removed from its consumers",
                 consequence="requests fail (404)" if is_removed else "requests with their keys are denied (403)",
                 order=0,
             )
-    owner = next((step.urn for step in preview.steps if step.type == _KEYS), "")
-    for risk in (*_lost_keys(before, after), *_other_keys(preview, before, after), *_returned_keys(before, after)):
-        yield replace(risk, urn=owner)
+    yield from (*_lost_keys(before, after), *_exchanged_keys(before, after), *_other_keys(preview, before, after))
+    yield from _returned_keys(before, after)
 
 
 def _lost_keys(before: _Access, after: _Access) -> Iterator[Risk]:
@@ -90,6 +85,15 @@ def _returned_keys(before: _Access, after: _Access) -> Iterator[Risk]:
         elif new.issued < old.issued or not old.spent <= new.spent:
             consequence = "a later version is the same key again, so anyone who has it can call"
             yield _keys_risk([consumer], CRITICAL, "nothing records the revoked keys of", "keyHistory is lowered or removed", consequence)
+
+
+def _exchanged_keys(before: _Access, after: _Access) -> Iterator[Risk]:
+    """The versions whose key is imported on one side only: another key has the same number."""
+    for consumer in sorted({*before.keys} & {*after.keys}):
+        stay = {*before.keys[consumer]} & {*after.keys[consumer]}
+        if versions := sorted(stay & ({*before.imported.get(consumer, ())} ^ {*after.imported.get(consumer, ())})):
+            cause = f"importedKeys: version {', '.join(versions)} is imported on one side only"
+            yield _keys_risk([consumer], CRITICAL, "gets another key for a version", cause, "requests with the old key are denied (401)")
 
 
 def _other_keys(preview: Preview, before: _Access, after: _Access) -> Iterator[Risk]:
@@ -122,25 +126,15 @@ def _changed_secrets(preview: Preview) -> Iterator[str]:
             yield clean(new.removeprefix(_CONSUMER))
 
 
-def _access(preview: Preview, *, old: bool) -> _Access:
-    models: dict[str, tuple[str, tuple[str, ...]]] = {}
-    keys: dict[str, tuple[str, ...]] = {}
-    records: dict[str, _Record] = {}
-    has_gateway = two_seeds = False
-    for step in preview.steps:
-        side = step.before if old else step.after
-        if not step.type.startswith("inferplan:") or side is None:
-            continue
-        has_gateway = has_gateway or step.type == _GATEWAY
-        spec = mapping(side.inputs, "spec")
-        consumers = spec.get("consumers")
-        if isinstance(consumers, list):
-            models[clean(step.name)] = (clean(step.urn), tuple(clean(str(each)) for each in consumers))
-        elif isinstance(consumers, dict) and step.type == _KEYS:
-            keys = {clean(name): _versions(each) for name, each in consumers.items()}
-            two_seeds = spec.get("previousSeed") is True
-            records = {clean(name): _record(each) for name, each in mapping(spec, "history").items()}
-    return _Access(models if has_gateway else {}, keys, two_seeds, records)
+def _access(facts: Subjects) -> _Access:
+    models, keys, imported = (
+        {clean(name): _texts(stated.get(fact)) for (kind, name), stated in facts.items() if kind == subject}
+        for subject, fact in (("model", "consumers"), ("consumer", "keys"), ("consumer", "importedKeys"))
+    )
+    has_gateway = any(kind == "gateway" for kind, _ in facts)
+    stack = next((stated for (kind, _), stated in facts.items() if kind == "stack"), {})
+    records = {clean(name): _record(each) for name, each in mapping(stack, "keyHistory").items()}
+    return _Access(models if has_gateway else {}, keys, imported, stack.get("previousSeed") is True, records)
 
 
 def _record(value: Any) -> _Record:
@@ -153,10 +147,9 @@ def _version(value: Any) -> int:
     return min(int(value), _MOST) if isinstance(value, int | float) else 0
 
 
-def _versions(consumer: Any) -> tuple[str, ...]:
-    versions = consumer.get("keys") if isinstance(consumer, dict) else None
-    texts = map(str, versions) if isinstance(versions, list) else ()
-    return tuple(sorted({clean(each) for each in (*texts, *mapping(consumer, "importedKeys"))}))
+def _texts(values: Any) -> tuple[str, ...]:
+    # JSON has one kind of number: an engine may write a version as 2.0.
+    return tuple(clean(f"{each:g}" if isinstance(each, float) else str(each)) for each in values) if isinstance(values, list) else ()
 
 
 def _listed(names: list[str]) -> str:

@@ -120,12 +120,13 @@ def _document(name: str) -> dict[str, Any]:
 
 @cache
 def _kinds() -> tuple[dict[str, Any], ...]:
-    return tuple({**row, "type": re.compile(row["type"])} for row in _document("kinds")["kind"])
+    rows = (row for name in ("kinds", "facts") for row in _document(name)["kind"])
+    return tuple({**row, "type": re.compile(row["type"])} for row in rows)
 
 
 @cache
 def _property_rules() -> tuple[PropertyRule, ...]:
-    rows = _document("properties")["property"]
+    rows = [row for name in ("facts", "properties") for row in _document(name)["property"]]
     return tuple(PropertyRule.model_validate({"order": _PROPERTIES_FROM + index, **row}) for index, row in enumerate(rows))
 
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from inferplan.kube.facts import Subjects
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import amount
 from inferplan.review.capacity.pods import PodSet
 from inferplan.review.reading.preview import Preview, StepSummary
 from inferplan.review.rendering.text import clean
+from inferplan.review.risks.facts import stated_facts
 from inferplan.review.risks.kinds import CRITICAL
 from inferplan.review.risks.risk import Risk
 
@@ -21,20 +23,20 @@ _GIB = 2**30
 
 def held(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
     """`risks`, critical where a number is below what needs it."""
-    steps = {step.urn: step for step in preview.steps}
+    steps, facts = {step.urn: step for step in preview.steps}, stated_facts(preview).after
     for each in risks:
         step = steps.get(each.urn)
         if step is None or step.after is None or each.what not in (LESS_MEMORY, LOWER_QUOTA):
             yield each
         elif each.what == LESS_MEMORY:
-            yield _against_weights(each, step, _weights(steps.get(step.parent)))
+            yield _against_weights(each, step, _weights(facts, step))
         else:
             yield _against_pods(each, step, preview)
 
 
-def _weights(owner: StepSummary | None) -> str:
-    """The declared size of the weights that the pods of the component `owner` load, "" if it is not known."""
-    size = mapping(owner.after.inputs, "spec", "weights").get("size") if owner and owner.after else None
+def _weights(facts: Subjects, workload: StepSummary) -> str:
+    """The declared size of the weights that the pods of `workload` load, "" if it is not known."""
+    size = mapping(facts.get(("model", workload.name)), "weights").get("size")
     return size if isinstance(size, str) and amount(size) is not None else ""
 
 

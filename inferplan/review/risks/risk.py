@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from inferplan.kube.names import INSTANCE_LABEL
 from inferplan.kube.paths import mapping
 from inferplan.review.reading.changes import PropertyChange
-from inferplan.review.reading.events import Step, name_of
+from inferplan.review.reading.events import Step
 from inferplan.review.rendering.text import clean, joined, transition
 from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE, ROUTINE, Meaning, is_known, judges_components, meaning_of, owned
 from inferplan.review.risks.properties import Match, matches
@@ -56,6 +57,9 @@ class Risk:
 
 
 def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
+    if (state := step.new or step.old) and not state.custom and not step.type.startswith("kubernetes:"):
+        # A component is nothing but its resources, and what its stack says about it are facts.
+        return
     # Resources in a component are deleted with it, and reported one by one.
     if (step.op in GOES and step.old and step.old.custom) or step.op == "replace":
         yield _end(step, changes)
@@ -142,10 +146,9 @@ def _of_kind(step: Step, cause: str, consequence: str) -> Risk:
 
 
 def _owner(step: Step) -> str:
-    """The name of the component that `step` is, or belongs to."""
-    types = step.parent.split("::", 3)[2] if "::" in step.parent else ""
-    is_outside = "$inferplan:" not in f"${types}"
-    return clean(step.name if step.type.startswith("inferplan:") or is_outside else name_of(step.parent))
+    """The name of the instance that the object `step` is a part of."""
+    name = mapping(step.new_inputs or step.old_inputs, "metadata", "labels").get(INSTANCE_LABEL)
+    return clean(name if isinstance(name, str) else step.name)
 
 
 def _risk(step: Step, weight: int, what: str, cause: str, consequence: str, *, common: bool = False, order: int = _LAST) -> Risk:

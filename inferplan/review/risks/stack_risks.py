@@ -13,6 +13,7 @@ from inferplan.review.reading.events import STACK_TYPE
 from inferplan.review.reading.preview import CONFIG_MAP, SECRET, Preview, Side, StepSummary, without_digest
 from inferplan.review.rendering.text import clean, joined
 from inferplan.review.risks.access import lost_access
+from inferplan.review.risks.facts import fact_risks, stated_facts
 from inferplan.review.risks.guards import Guards, guard_risks
 from inferplan.review.risks.kinds import DISRUPTIVE, ROUTINE, is_known, owned
 from inferplan.review.risks.limits import held
@@ -20,8 +21,10 @@ from inferplan.review.risks.risk import CHANGES, GOES, REPLACED, Risk, change_te
 
 
 def stack_risks(preview: Preview, figures: Figures, guards: Guards | None) -> tuple[Risk, ...]:
+    facts = stated_facts(preview)
+    stated = sorted(fact_risks(preview, facts), key=lambda each: each.order)
     direct = sorted(held(_softened(_accepted(preview, guards), preview), preview), key=lambda each: each.order)
-    risks = once((*lost_access(preview), *direct, *guard_risks(preview, guards)))
+    risks = once((*lost_access(preview, facts), *stated, *direct, *guard_risks(preview, guards)))
     risks += _outages(figures, preview, reported={each.urn for each in risks if each.what == REPLACED})
     return tuple(sorted(risks, key=lambda each: (each.weight, not each.is_rejected, each.order, each.what, each.urn, each.cause)))
 

@@ -52,10 +52,10 @@ def test_every_endpoint_has_the_key_of_its_server_and_the_tensors_of_its_text():
 
 
 @pytest.mark.parametrize("engine", ["vllm", "triton"])
-def test_the_outputs_of_a_stack_are_the_addresses_that_people_need_and_nothing_else(engine):
+def test_the_outputs_of_a_stack_are_the_addresses_that_people_need_and_its_facts(engine):
     workspace = open_workspace(str(ROOT / "docs" / "engines" / f"Pulumi.{engine}.yaml"))
     outputs, declared = workspace.record().outputs, contract_of(workspace.settings)
-    assert set(outputs) == {"gateway", "models"}
+    assert set(outputs) == {"facts", "gateway", "models"}
     assert outputs["gateway"] == declared.gateway == "http://llm.local.test"
     assert set(outputs["models"]) == set(workspace.settings.models)
     for name, model in outputs["models"].items():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferplan.review.capacity.capacity import Offer, pools
+from inferplan.review.capacity.capacity import pools
 from inferplan.review.capacity.declared import Declared, declared
 from inferplan.review.capacity.figures import figures_of
 from inferplan.review.capacity.pods import accelerators_in
@@ -17,7 +17,7 @@ from inferplan.review.cost.cost import monthly_cost
 from inferplan.review.cost.prices import price_list
 from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
-from tests.review_streams import preview, step
+from tests.review_streams import document, preview, step
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
@@ -85,7 +85,7 @@ def test_clusters_nat_gateways_disks_and_load_balancers_are_in_the_sum():
         (resource("aws:s3/bucket:Bucket"), "by use: 0.023 USD"),
         (resource("aws:efs/fileSystem:FileSystem"), "by use: 0.30 USD"),
         (resource("aws:ebs/volume:Volume", size={"computed": True}, type="gp3"), "unknown GiB"),
-        (resource("inferplan:nodes:NodePool", spec={"provider": "existing"}), "existing nodes"),
+        (resource("pulumi:pulumi:Stack", **document(pool={"rack": {"adopted": True}})), "existing nodes"),
     ],
 )
 def test_what_has_no_price_is_named_and_not_guessed(each, why):
@@ -172,13 +172,12 @@ def test_more_replicas_cost_more_and_two_ways_of_buying_a_pool_do_not_double_it(
 
 
 def test_declared_weights_are_priced_where_they_are_stored_and_reading_them_is_told():
-    spec = {"weights": {"store": "weights", "path": "llama", "size": "100Gi"}, "preheat": {"into": "shared"}}
+    facts = {"weights": {"store": "weights", "path": "llama", "size": "100Gi"}, "preheat": {"into": "shared"}}
     cost = monthly_cost(
         [
             resource("aws:efs/fileSystem:FileSystem", "shared"),
             resource("aws:s3/bucket:Bucket", "weights"),
-            resource("inferplan:serving:ModelService", "llama", spec=spec),
-            resource("inferplan:serving:ModelService", "again", spec={**spec, "preheat": {}}),
+            resource("pulumi:pulumi:Stack", **document(model={"llama": facts, "again": {**facts, "preheat": {}}})),
         ]
     )
     gigabytes = Decimal(100 * 2**30) / 10**9
@@ -223,15 +222,13 @@ def test_pools_add_up_nodes_and_workloads():
     assert (found["cloud"].nodes, found["cloud"].offered, found["cloud"].memory_offered_gib) == (6, 6, 768)
 
 
-def test_a_pool_that_only_an_intent_tells_of_is_read_by_the_caller():
-    def read(each):
-        return (
-            Offer(pool=each.name, nodes=2, resource="habana.ai/gaudi", accelerators=16, memory_gib=Decimal(100))
-            if "Pool" in each.type
-            else None
-        )
-
-    assert pools([resource("inferplan:nodes:NodePool", "rack")], read)["rack"].offered == 16
+def test_a_pool_of_existing_nodes_offers_what_its_facts_say():
+    rack = {"adopted": True, "maxNodes": 2, "resource": "habana.ai/gaudi", "accelerators": 8, "memoryBytes": 512 * 2**30}
+    stated = document(pool={"rack": rack, "made": {**rack, "adopted": False}})
+    found = pools([resource("pulumi:pulumi:Stack", **stated)])
+    assert [*found] == ["rack"]
+    assert (found["rack"].nodes, found["rack"].offered, found["rack"].resource) == (2, 16, "habana.ai/gaudi")
+    assert found["rack"].memory_offered_gib == 1024
 
 
 def test_leaders_and_workers_of_a_group_over_several_nodes_are_counted():

@@ -14,19 +14,18 @@ from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
 from inferplan.review.risks.guards import Guards
 from inferplan.review.verdict import BLOCKED, CALM
-from tests.review_streams import SECRET, preview, stack_step, step, stream
+from tests.review_streams import SECRET, document, facts, preview, stack_step, step, stream
 
-MODEL, KEYS, GATEWAY = "inferplan:serving:SglangModel", "inferplan:gateway:ApiKeys", "inferplan:gateway:Gateway"
 SECRET_TYPE = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
-GATE = step("same", GATEWAY, "door", {"spec": {}}, {"spec": {}})
+GATE = {"gateway": {"door": {"implementation": "kong"}}}
 
 
-def model(*consumers, **spec):
-    return {"spec": {"consumers": list(consumers), **spec}}
+def models(**consumers):
+    return {**GATE, "model": {name.replace("_", "-"): {"consumers": list(each)} for name, each in consumers.items()}}
 
 
 def keys(**versions):
-    return {"spec": {"consumers": {name: {"keys": list(each)} for name, each in versions.items()}}}
+    return {"consumer": {name: {"keys": list(each)} for name, each in versions.items()}}
 
 
 def consumer_secret(name, value, part="data"):
@@ -36,22 +35,27 @@ def consumer_secret(name, value, part="data"):
 def seed(part, old, new, **more):
     same = keys(web=[7], etl=[1])
     both = (consumer_secret("web", old, part), consumer_secret("web", new, part))
-    return [GATE, step("same", KEYS, "keys", same, same), step(more.pop("op", "update"), SECRET_TYPE, "consumer-web", *both, **more)]
+    return [facts(same, same), step(more.pop("op", "update"), SECRET_TYPE, "consumer-web", *both, **more)]
 
 
 def weights(old, new):
-    return [step("update", MODEL, "mistral-7b", {"spec": old}, {"spec": new})]
+    return [facts(*({"model": {"mistral-7b": each}} for each in (old, new)))]
 
 
 ACCESS = [
-    ([GATE, step("update", MODEL, "mistral-7b", model("web", "etl"), model("web"))], ["etl", "mistral-7b"]),
-    ([GATE, step("update", MODEL, "mistral-7b", model("web", "etl"), model())], ["web", "etl"]),
-    ([GATE, step("update", MODEL, "mistral-7b", model("web"), model("web2"))], ["web", "mistral-7b"]),
-    ([GATE, step("delete", MODEL, "phi-4", model("web"))], ["web", "phi-4"]),
-    ([step("delete", GATEWAY, "door", {"spec": {}}), step("same", MODEL, "phi-4", model("web"), model("web"))], ["web", "phi-4"]),
-    ([GATE, step("update", MODEL, "phi-4", model("web"), {"spec": {}})], ["web", "phi-4"]),
-    ([GATE, step("update", KEYS, "keys", keys(web=[7, 8]), keys(web=[8]))], ["web", "7"]),
-    ([GATE, step("update", KEYS, "keys", keys(web=[7], etl=[1]), keys(web=[7]))], ["etl", "every key"]),
+    ([facts(models(mistral_7b=["web", "etl"]), models(mistral_7b=["web"]))], ["etl", "mistral-7b"]),
+    ([facts(models(mistral_7b=["web", "etl"]), models(mistral_7b=[]))], ["web", "etl"]),
+    ([facts(models(mistral_7b=["web"]), models(mistral_7b=["web2"]))], ["web", "mistral-7b"]),
+    ([facts(models(phi_4=["web"]), GATE)], ["web", "phi-4"]),
+    ([facts(models(phi_4=["web"]), {"model": models(phi_4=["web"])["model"]})], ["web", "phi-4"]),
+    ([facts(models(phi_4=["web"]), {**GATE, "model": {"phi-4": {}}})], ["web", "phi-4"]),
+    ([facts(keys(web=[7, 8]), keys(web=[8]))], ["web", "7"]),
+    ([facts(keys(web=[7.0, 8.0]), keys(web=[8]))], ["web", "key 7"]),
+    ([facts(keys(web=[7], etl=[1]), keys(web=[7]))], ["etl", "every key"]),
+    (
+        [facts(*({"consumer": {"web": {"keys": [7, 8], "importedKeys": each}}} for each in ([7, 8], [8])))],
+        ["web", "another key", "7"],
+    ),
 ]
 SEEDS = [
     (seed("data", "b2xk", "bmV3"), ["web", "apiKeySeed"]),
@@ -64,7 +68,7 @@ WEIGHTS = [
     (weights({"weights": {"path": "mistral"}}, {"weights": {"path": "mistral-v2"}}), ["mistral-7b", "weights"]),
     (weights({"weights": {"store": "s", "path": "m"}}, {"weights": {"store": "t", "path": "m"}}), ["mistral-7b", "weights"]),
     (weights({"weights": {"path": "m", "revision": "a"}}, {"weights": {"path": "m"}}), ["mistral-7b", "weights"]),
-    (weights({"loraAdapters": {"kind": "a/kind"}}, {"loraAdapters": {"kind": "a/rude"}}), ["mistral-7b", "weights"]),
+    (weights({"parts": {"kind": "a/kind"}}, {"parts": {"kind": "a/rude"}}), ["mistral-7b", "weights"]),
     (weights({"artifacts": {"engine": {"path": "e1"}}}, {"artifacts": {"engine": {"path": "e2"}}}), ["mistral-7b", "weights"]),
 ]
 UNKNOWN_TYPES = ("gcp:storage:Bucket", "azure:sql:Database", "pulumi-python:dynamic:Resource", "kubernetes:acme.dev/v1:Tape", "acme:x:Y")
@@ -77,9 +81,9 @@ UNKNOWN = [
 
 def rotation(old, new, secret):
     """A change of the seed: whether the previous one is valid before and after it, and whether consumers get other keys."""
-    specs = [{"spec": keys(web=[7])["spec"] | ({"previousSeed": True} if each else {})} for each in (old, new)]
+    sides = [{**keys(web=[7]), "stack": {"stack": {"previousSeed": each}}} for each in (old, new)]
     both = (consumer_secret("web", "b2xk"), consumer_secret("web", "bmV3" if secret else "b2xk"))
-    return [GATE, step("update", KEYS, "keys", *specs), step("update" if secret else "same", SECRET_TYPE, "consumer-web", *both)]
+    return [facts(*sides), step("update" if secret else "same", SECRET_TYPE, "consumer-web", *both)]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +111,46 @@ def test_a_change_that_hurts_someone_is_a_red_risk_that_names_them(events, words
     assert first.weight == 0
     text = f"{first.what} {first.kind} {first.name} {first.cause}"
     assert [word for word in words if word not in text] == [], text
+
+
+def without_facts(old, new, **summary):
+    return read_bytes(stream(stack_step(old, new), CREATED, **summary))
+
+
+KNOWN = document(**GATE)
+
+
+@pytest.mark.parametrize(
+    ("read", "cause"),
+    [
+        (lambda: without_facts({"url": "x"}, KNOWN), "updated by a version without facts"),
+        (lambda: without_facts(KNOWN, {"url": "x"}), "no longer states them"),
+        (lambda: without_facts(KNOWN, KNOWN, result="failed"), "ended before it stated the new facts"),
+        (lambda: without_facts({"facts": {"version": 7}}, KNOWN), "facts of version 7; expected 1"),
+        (lambda: without_facts(KNOWN, {"facts": {"version": 1, "model": ["m"]}}), "damaged facts"),
+        (lambda: without_facts(KNOWN, {"facts": "[secret]"}), "facts of version None"),
+        (lambda: read_bytes(json.dumps({"steps": [], "changeSummary": {"same": 3}}).encode()), "the digest of a preview has no facts"),
+    ],
+)
+def test_facts_that_cannot_be_compared_are_a_risk(read, cause):
+    report = make_report([read()])
+    [risk] = [each for each in report.stacks[0].risks if each.what == "states no facts to compare"]
+    assert risk.weight == 1
+    assert cause in risk.cause
+    assert report.rank < CALM
+
+
+@pytest.mark.parametrize("events", [[stack_step({"url": "x"}, {"url": "x"})], [stack_step(KNOWN, KNOWN)], [stack_step()]])
+def test_programs_without_facts_and_unchanged_facts_are_no_risk(events):
+    report = make_report([preview(*events)])
+    assert report.stacks[0].risks == ()
+    assert report.stacks[0].outputs == ()
+
+
+def test_a_fact_that_no_table_knows_is_a_risk_with_both_values():
+    [risk] = make_report([preview(facts({"model": {"m": {"colour": "red"}}}, {"model": {"m": {"colour": "blue"}}}))]).stacks[0].risks
+    assert (risk.what, risk.kind, risk.name, risk.cause) == ("changes", "model", "m", "colour: red → blue")
+    assert risk.weight == 1
 
 
 BUCKET = "aws:s3/bucket:Bucket"

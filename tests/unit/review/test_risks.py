@@ -13,7 +13,7 @@ from inferplan.review.rendering.markdown import render
 from inferplan.review.rendering.text import differing_parts
 from inferplan.review.report import make_report
 from inferplan.review.risks.risk import PROTECTED
-from tests.review_streams import preview, step, stream, urn
+from tests.review_streams import facts, preview, step, stream, urn
 
 BUCKET = "aws:s3/bucket:Bucket"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
@@ -41,10 +41,10 @@ def node(cards=4, pool="l40s"):
 
 
 def test_a_changed_host_is_reported_once_for_its_object():
-    old, new = ({"spec": {"host": host}} for host in "ab")
+    old, new = ({"gateway": {"gateway": {"host": host}}} for host in "ab")
     rules_old, rules_new = ({"spec": {"rules": [{"host": host}]}} for host in "ab")
     found = risks(
-        step("update", "inferplan:gateway:Gateway", "gateway", old, new),
+        facts(old, new),
         step("update", "kubernetes:networking.k8s.io/v1:Ingress", "way", rules_old, rules_new),
     )
     assert [(what, name) for what, name, _ in found] == [("changes its host", "gateway")]
@@ -287,7 +287,8 @@ def test_an_object_named_by_its_content_is_judged_as_replaced():
 
     def job(root):
         env = [{"name": "REQUEST", "value": f'{{"root": "{root}"}}'}]
-        return {"spec": {"template": {"spec": {"containers": [{"name": "preheat", "env": env}]}}}}
+        labels = {"app.kubernetes.io/instance": "llama"}
+        return {"metadata": {"labels": labels}, "spec": {"template": {"spec": {"containers": [{"name": "preheat", "env": env}]}}}}
 
     found = risks(*renamed("kubernetes:batch/v1:Job", parent, job("s3:a"), job("s3:b")))
     assert ("serves other weights", "llama") in [(what, name) for what, name, _ in found]

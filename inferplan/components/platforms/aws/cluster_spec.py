@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -19,6 +19,7 @@ from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
 from inferplan.components.platforms.platform import Cluster, Platform, Sections, no_controller
 from inferplan.components.spec import FieldError, KeyPath, SpecError
 from inferplan.components.storage.volume_spec import NodeDiskStoreSpec
+from inferplan.kube.facts import ClusterFacts
 
 if TYPE_CHECKING:
     import pulumi
@@ -58,6 +59,11 @@ class EksCluster(Cluster):
     tags: dict[Annotated[str, StringConstraints(min_length=1, max_length=128)], Annotated[str, StringConstraints(max_length=256)]] = {}
     """Tags of every AWS resource of this stack."""
 
+    # Tags, protection and logs show at the resources.
+    stated: ClassVar[Mapping[str, Any]] = {
+        "create": {"kubernetes_version", "support", "zones", "public_access_cidrs", "admins", "log_retention_days", "protect"},
+        **dict.fromkeys(("name", "region", "tags"), True),
+    }
     cloud: ClassVar[str | None] = "AWS"
     controllers_namespace: ClassVar[str | None] = CONTROLLERS_NAMESPACE
     creates_buckets: ClassVar[bool] = True
@@ -72,6 +78,14 @@ class EksCluster(Cluster):
         from inferplan.components.platforms.aws.platform import aws_platform
 
         return aws_platform(self, sections, stack)
+
+    @property
+    def facts(self) -> ClusterFacts:
+        made = self.create
+        names = () if made is None else ("kubernetes_version", "support", "admins")
+        networks = () if made is None else made.public_access_cidrs
+        created = {name: getattr(made, name) for name in names}
+        return self.facts_as(ClusterFacts, target=f"{self.region}/{self.name}", zones=self.zones, api_networks=networks, **created)
 
     @property
     def example_share(self) -> str:

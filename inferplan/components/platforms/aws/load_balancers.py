@@ -95,6 +95,10 @@ class BalancerSpec(Spec):
     load_balancer_services: ClassVar[int]
     """Number of Services of type LoadBalancer that it needs."""
 
+    @property
+    def certificate(self) -> str:
+        return self.certificate_arn
+
     def errors(self, key: str, drain_seconds: int) -> Iterator[str]:
         """Yield the validation errors of the load balancer at `key` of the gateway, whose pods drain for `drain_seconds`."""
         if self.scheme == "internet-facing" and self.inbound_cidrs is None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from inferplan.components.handles import Capacity, ClusterFacts
+from inferplan.components.handles import Capacity, ClusterTraits
 from inferplan.components.nodes import machines
 from inferplan.components.nodes.machines import Machine
-from inferplan.components.nodes.pool import InstanceTypeName, NodeLocation, Zone
+from inferplan.components.nodes.pool import InstanceTypeName, NodeLocation, Pool, Zone
 from inferplan.components.platforms.aws import pool_rules as rules
 from inferplan.components.platforms.aws.auto_mode import AutoModeChoice
 from inferplan.components.platforms.aws.pool_rules import CapacityReservation, NodeUpdate, PoolSize, RootVolume
@@ -66,6 +67,11 @@ class EksPool(AutoModeChoice):
     the region."""
 
     size_field: ClassVar[str] = "size"
+    # `desired` counts on the first day only, and an update shows in the node group.
+    stated: ClassVar[Mapping[str, Any]] = {
+        **Pool.stated,
+        **dict.fromkeys(("size", "instance_types", "labels", "update", "accept_scarcity"), True),
+    }
 
     @model_validator(mode="after")
     def _check_pool(self) -> Self:
@@ -137,7 +143,7 @@ class EksPool(AutoModeChoice):
             return "runs in EKS Auto Mode, whose nodes have a read-only root. Set nodes: nodeGroup"
         return "runs Bottlerocket, which cannot create a directory at boot. Use an AL2023 image" if self.is_bottlerocket else None
 
-    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
+    def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
         if cluster.provider == self.provider:
             return None
         problem = f"Pools of provider eks require a cluster of provider eks, not {cluster.provider}."

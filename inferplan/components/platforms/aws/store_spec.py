@@ -5,14 +5,16 @@ Both are kept when the stack is destroyed, unless retain is false.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from inferplan.components.handles import ClusterFacts
+from inferplan.components.handles import ClusterTraits
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.spec import Spec, SpecError
 from inferplan.components.storage.fields import BucketName, Store
+from inferplan.kube.facts import StoreFacts
 
 
 def _throughput_mode(mode: str) -> str:
@@ -76,8 +78,15 @@ class EfsStoreSpec(Store):
 
     mountable: ClassVar[bool] = True
     creates_claim: ClassVar[bool] = True
+    stated: ClassVar[Mapping[str, Any]] = {**Store.stated, **dict.fromkeys(("file_system_id", "access_point_id", "path", "retain"), True)}
 
-    def cluster_error(self, cluster: ClusterFacts) -> SpecError | None:
+    @property
+    def facts(self) -> StoreFacts:
+        if self.file_system_id is not None:
+            return self.facts_as(StoreFacts, type=self.kind, location=f"{self.file_system_id} {self.access_point_id}")
+        return self.facts_as(StoreFacts, type=self.kind, location=self.location, protected=self.retain)
+
+    def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
         if cluster.cloud == "AWS":
             return None
         return SpecError(

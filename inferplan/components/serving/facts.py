@@ -1,0 +1,65 @@
+"""The facts of a model, whichever engine serves it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from inferplan.components.handles import Endpoint
+from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.storage.fields import Store
+from inferplan.components.storage.spec import WeightsSpec
+from inferplan.kube.facts import FilesFacts, ModelFacts
+
+# The facts that settings of engines are, by their path; "" for what other facts state.
+_MEANINGS = {
+    "prompt_tokens": re.compile(r"(.+\.)?(max(Model|Seq|Input)Len|maxNumTokens)"),
+    "parts": re.compile(r"lora(Adapters|Artifacts)|scriptFile|generatorFile|(.+\.)?(checkpointPath|baseModel|adapter|file)"),
+    "code": re.compile(r"trustRemoteCode"),
+    "": re.compile(
+        r"servedModelName|modelName|workerAutoscaling\.maxReplicas|applications\.[^.]+\.(env|routePrefix|modelId)"
+        r"|repository\.(store|path|revision|files|size|models)"
+    ),
+}
+
+
+def model_facts(endpoint: Endpoint, spec: ServedModel, stores: Mapping[str, Store]) -> ModelFacts:
+    weights = spec.stored_files
+    facts = spec.facts_as(
+        ModelFacts,
+        consumers=sorted(spec.consumers),
+        names=endpoint.served_names,
+        routes=[route.prefix for route in endpoint.routes],
+        protocols=[protocol.kind for protocol in endpoint.protocols],
+        weights=None if weights is None else _files(weights, stores),
+        artifacts={name: _files(each, stores) for name, each in spec.artifacts.items()},
+        preheat={} if spec.preheat is None else spec.preheat.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        accelerators=spec.accelerators_per_pod * spec.pods,
+        replicas=spec.min_replicas,
+        max_replicas=spec.max_replicas,
+        signals=spec.scaling_signals,
+    )
+    found: dict[str, Any] = {name: {} for name in _MEANINGS}
+    settings = _without_meaning(facts.settings, "", found)
+    del found[""]
+    return replace(facts, settings=settings, **found)
+
+
+def _without_meaning(settings: Mapping[str, Any], path: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Return `settings` without those that are facts of their own, which are moved to `found`, by fact and path."""
+    remaining = {}
+    for key, value in settings.items():
+        fact = next((name for name, pattern in _MEANINGS.items() if pattern.fullmatch(f"{path}{key}")), None)
+        if fact is not None:
+            parts = {f".{part}": each for part, each in value.items()} if isinstance(value, dict) else {"": value}
+            found[fact] |= {f"{path}{key}{part}": each for part, each in parts.items()}
+        else:
+            remaining[key] = _without_meaning(value, f"{path}{key}.", found) if isinstance(value, dict) else value
+    return remaining
+
+
+def _files(files: WeightsSpec, stores: Mapping[str, Store]) -> FilesFacts:
+    names = ("store", "path", "revision", "files", "size")
+    return FilesFacts(location=stores[files.store].location, **{name: getattr(files, name) for name in names})
