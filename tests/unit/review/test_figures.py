@@ -81,7 +81,7 @@ def test_clusters_nat_gateways_disks_and_load_balancers_are_in_the_sum():
     [
         (resource(GROUP, **group(machine="x9.huge")), "no list price for x9.huge"),
         (resource(GROUP, **group(machine="p5e.48xlarge")), "no list price for p5e.48xlarge"),
-        (resource(GROUP, scalingConfig={"minSize": 1, "maxSize": 1}), "a machine that the launch template names"),
+        (resource(GROUP, scalingConfig={"minSize": 1, "maxSize": 1}), "an instance type that the launch template names"),
         (resource("aws:s3/bucket:Bucket"), "by use: 0.023 USD"),
         (resource("aws:efs/fileSystem:FileSystem"), "by use: 0.30 USD"),
         (resource("aws:ebs/volume:Volume", size={"computed": True}, type="gp3"), "unknown GiB"),
