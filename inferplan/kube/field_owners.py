@@ -14,7 +14,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Final
 
-from inferplan.kube.paths import MISSING, Path, covers, parse
+from inferplan.kube.names import QUEUE_LABEL
+from inferplan.kube.paths import MISSING, Path, covers, mapping, parse
 
 
 class Owner(StrEnum):
@@ -215,3 +216,17 @@ def undeclared(live: Any, fields: Mapping[str, Any], declared: Any, path: Path =
             yield here, value
         elif below:
             yield from undeclared(value, below, {} if ours is MISSING else ours, here)
+
+
+def is_queued(body: Mapping[str, Any]) -> bool:
+    """True if the declared object waits in a queue of Kueue."""
+    return any(QUEUE_LABEL in mapping(body, *path, "metadata", "labels") for path in ((), ("spec", "template")))
+
+
+def additions(live: Mapping[str, Any], declared: Mapping[str, Any]) -> Iterator[tuple[Writer, Path, Any]]:
+    """Each value that people added to `live` and `declared` lacks, as the writer, the path and the value, without labels and fields of others."""
+    for writer, fields in entries(live):
+        if manager_of(writer.manager, writer.subresource) is Owner.PEOPLE:
+            for path, value in undeclared(live, fields, declared):
+                if not anyone_adds(live["kind"], path, queued=is_queued(declared)) and value is not None:
+                    yield writer, path, value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from inferplan.rehearsal.engine.apply.objects import MANAGER
 from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.lanes import in_full
 from tests.rehearsal.commands import STACK, changed_objects, inferplan, up
-from tests.rehearsal.hand_edits import EDITS, GATEWAY, HIDDEN, SERVICE, SILENT, Edit, resolved
+from tests.rehearsal.hand_edits import EDITS, GATEWAY, HIDDEN, SCALER, SERVICE, SILENT, Edit, resolved
 
 pytestmark = pytest.mark.cluster
 
@@ -36,6 +36,7 @@ OBJECTS = """  inferplan:extraObjects:
 _VARIABLE = [{"name": "BAZ", "value": "1"}]
 _CONTAINERS = {"containers": [{"name": "nginx", "env": _VARIABLE}], "initContainers": [{"name": "prepare", "env": _VARIABLE}]}
 VARIABLE = Edit("a variable", GATEWAY, "", {"spec": {"template": {"spec": _CONTAINERS}}}, "strategic", "kubectl-set")
+BY_A_PROGRAM = replace(VARIABLE, manager="node-fetch")
 WORDS = Words(command="inferplan up local", file="Pulumi.local.yaml", kubectl="kubectl")
 
 
@@ -132,8 +133,8 @@ def test_changes_by_scalers_controllers_and_foreign_labels_are_not_drift(running
     assert running.findings() == ()
 
 
-def test_manual_changes_are_reported_together_and_reverted_by_one_update(running, make):
-    """It keeps the number of replicas that a scaler set, and what a person added to an object that it does not change."""
+def test_manual_changes_are_reported_together_and_reverted_by_one_update(running):
+    """It keeps the number of replicas that a scaler set, and removes what a person added."""
     running.send("image", "replicas", "Secret value", "another variable", "Service deleted", "a scaler at work")
     status, told = running.run("status"), running.run("drift")
     assert (status.returncode, told.returncode) == (3, 3)
@@ -156,16 +157,41 @@ def test_manual_changes_are_reported_together_and_reverted_by_one_update(running
     assert "it is set back. To keep it, set models.llama-3-8b.replicas in " in updated
     assert running.findings() == ()
     assert running.api.request("GET", GATEWAY)["spec"]["replicas"] == 3
-    make(VARIABLE)
+
+
+def test_what_kubectl_added_is_removed_and_what_another_program_added_stays(running, make):
+    """The rule is the same whether or not the update changes anything else in the object."""
     before = running.api.request("GET", GATEWAY)["spec"]["template"]
+    make(VARIABLE)
+    assert [each.action for each in running.findings()] == ["remove", "remove"]
+    assert "fieldRef" not in running.run("status").stdout
+    updated = running.up()
+    assert changed_objects(updated) == 1
+    assert updated.count("it is removed, because the stack does not declare it") == 2
+    assert running.api.request("GET", GATEWAY)["spec"]["template"] == before
+    assert (running.findings(), changed_objects(running.up())) == ((), 0)
+    make(BY_A_PROGRAM)
+    edited = running.api.request("GET", GATEWAY)["spec"]["template"]
+    assert edited != before
     assert [each.action for each in running.findings()] == ["leave", "leave"]
-    status = running.run("status")
-    assert "fieldRef" not in status.stdout, status.stdout
     updated = running.up()
     assert changed_objects(updated) == 0
     assert updated.count("it stays, because") == 2
-    assert "is set back" not in updated
-    assert running.api.request("GET", GATEWAY)["spec"]["template"] == before
+    assert running.api.request("GET", GATEWAY)["spec"]["template"] == edited
+
+
+def test_a_scaler_that_is_gone_does_not_explain_replicas(running, make):
+    running.send("a scaled object scaled by hand")
+    assert running.findings() == ()
+    make(Edit("scaler deleted", SCALER, ""))
+    assert {(each.key.kind, each.place, each.action) for each in running.findings()} == {
+        ("HorizontalPodAutoscaler", "", "create"),
+        ("Deployment", "spec.replicas", "rescale"),
+    }
+    assert "spec.replicas is 4, the file says 2" in running.run("status").stdout
+    assert "creates its scaler, which does not exist and decides about it" in running.run("drift").stdout
+    assert "it stays until the scaler, which does not exist and is created, changes it" in running.up()
+    assert (running.findings(), running.api.request("GET", GATEWAY)["spec"]["replicas"]) == ((), 4)
 
 
 @pytest.mark.parametrize("edit", in_full(*EDITS), ids=lambda each: each.name)
@@ -178,7 +204,7 @@ def test_manual_change_is_reported(running, make, edit):
     assert bool(new[0].path) == bool(edit.field)
     assert {each.key for each in new} == {new[0].key}
     assert edit.path.removesuffix("/scale").rpartition("/")[2].removesuffix("*") in new[0].key.name
-    assert new[0].action == ("leave" if not edit.undone else "reset" if edit.field else "create")
+    assert new[0].action == ("remove" if not edit.undone else "reset" if edit.field else "create")
     assert new[0].writer is None or new[0].writer.manager == edit.manager
 
 
@@ -192,7 +218,7 @@ def test_change_of_another_owner_is_not_reported(running, make, edit):
 @pytest.mark.full
 def test_update_reverts_reported_drift(running):
     for edit in EDITS:
-        if edit.body is not None and edit.name not in ("NetworkPolicy rule removed", "another container"):
+        if edit.body is not None and edit.name not in ("NetworkPolicy rule removed",):
             edit.send(running.api)
     before = {(each.key, each.path) for each in running.findings()}
     running.up()

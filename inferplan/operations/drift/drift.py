@@ -7,7 +7,7 @@ server fills in its own defaults, so only true differences remain. Fields that a
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -15,20 +15,22 @@ from inferplan.kube.field_owners import (
     NODE_TAINTS,
     Owner,
     Writer,
-    anyone_adds,
+    additions,
     entries,
+    is_queued,
     is_taken_over,
     manager_of,
     owner_of,
     undeclared,
     writers,
 )
-from inferplan.kube.names import QUEUE_LABEL, SECRET_DIGESTS
-from inferplan.kube.paths import MISSING, Path, mapping, value_at, with_values_of
+from inferplan.kube.names import SECRET_DIGESTS
+from inferplan.kube.paths import MISSING, Path, mapping, text_of, value_at, with_values_of
 from inferplan.operations.drift.appeared import appeared
 from inferplan.operations.drift.cluster import ComparedCluster, DryRunRejected
 from inferplan.operations.drift.compare import Difference, compare, declared_differences, declared_only
 from inferplan.operations.drift.finding import Drift, Finding, action_of, setting_of
+from inferplan.operations.drift.scalers import scalerless
 from inferplan.operations.drift.visible import variable_at, visible
 from inferplan.operations.live import ObjectKey
 from inferplan.operations.recovery.declared import registered_objects
@@ -44,12 +46,14 @@ _MANAGER: Final = "inferplan-rehearsal"
 class _Comparison:
     cluster: ComparedCluster
     secrets_known: bool
+    scalerless: Callable[[ObjectKey], tuple[str, ...]]
     forbidden: Counter[str] = field(default_factory=Counter)
     rejected: dict[tuple[int, str], list[ObjectKey]] = field(default_factory=dict)
 
     def findings(self, registration: Registration, key: ObjectKey) -> Iterator[Finding]:
         findings = list(self._findings(registration, key))
-        updates = any(each.action != "leave" for each in findings)
+        # A rehearsal always removes what kubectl added; the provider does with the next change of the object.
+        updates = self.cluster.simulated or any(each.action not in ("leave", "rescale") for each in findings)
         for each in findings:
             taken = updates and each.action == "leave" and each.writer is not None and is_taken_over(each.writer)
             yield replace(each, action="remove") if taken else each
@@ -64,20 +68,22 @@ class _Comparison:
         live = {"apiVersion": key.api_version, "kind": key.kind, **live}
         body = reveal(with_unknown_from(live, inputs, secrets=not self.secrets_known))
         body["metadata"] = {**body.get("metadata", {}), "name": key.name, **({"namespace": key.namespace} if key.namespace else {})}
-        body = with_values_of(live, body, registration.options.ignore_changes)
+        unscaled = self.scalerless(key)
+        body = with_values_of(live, body, [each for each in registration.options.ignore_changes if each not in unscaled])
         labels = {**mapping(body, "metadata", "labels"), **mapping(body, "spec", "template", "metadata", "labels")}
-        queued = QUEUE_LABEL in labels
+        queued = is_queued(body)
 
         def finding(path: Path, **fields: Any) -> Finding:
             return Finding(key=key, inputs=inputs, path=path, setting=setting_of(labels, path), variable=variable_at(live, path), **fields)
 
-        additions = {path: (writer, found) for writer, path, found in _additions(live, body, key.kind, queued=queued)}
+        added = {path: (writer, found) for writer, path, found in additions(live, body)}
         for path, found, wanted in self._differences(key, body, live):
-            ours = owner_of(key.kind, path, queued=queued) is Owner.STACK and path not in additions
+            ours = owner_of(key.kind, path, queued=queued) is Owner.STACK and path not in added
             if ours and (self.secrets_known or path[-1] not in SECRET_DIGESTS):
                 writer = _writer(live, path, found)
-                yield finding(path=path, live=found, ours=wanted, writer=writer, action=action_of(writer, found, wanted))
-        for path, (writer, found) in additions.items():
+                action = "rescale" if text_of(path) in unscaled else action_of(writer, found, wanted)
+                yield finding(path=path, live=found, ours=wanted, writer=writer, action=action)
+        for path, (writer, found) in added.items():
             yield finding(path=path, live=found, writer=writer, action="leave")
 
     def _differences(self, key: ObjectKey, body: dict[str, Any], live: dict[str, Any]) -> Iterator[Difference]:
@@ -131,8 +137,9 @@ class _Comparison:
 
 def drift(recording: Recording, namespace: str, cluster: ComparedCluster, *, secrets_known: bool) -> Drift:
     """Compare what `recording` registers with `cluster`; it changes nothing. `namespace` replaces names that only a cluster knows."""
-    comparison = _Comparison(cluster=cluster, secrets_known=secrets_known)
     objects = list(registered_objects(recording, namespace))
+    gone = scalerless([(key, registration.inputs) for registration, key in objects], cluster.live)
+    comparison = _Comparison(cluster=cluster, secrets_known=secrets_known, scalerless=gone)
     findings = [finding for registration, key in objects for finding in comparison.findings(registration, key)]
     findings += appeared(cluster.live, namespace, [key for _, key in objects])
     return Drift(
@@ -142,14 +149,6 @@ def drift(recording: Recording, namespace: str, cluster: ComparedCluster, *, sec
         uncovered=(*comparison.uncovered(), *_clouds(recording)),
         failures=tuple(comparison.failures()),
     )
-
-
-def _additions(live: Mapping[str, Any], body: Mapping[str, Any], kind: str, *, queued: bool) -> Iterator[tuple[Writer, Path, Any]]:
-    for writer, fields in entries(live):
-        if manager_of(writer.manager, writer.subresource) is Owner.PEOPLE:
-            for path, found in undeclared(live, fields, body):
-                if not anyone_adds(kind, path, queued=queued) and found is not None:
-                    yield writer, path, found
 
 
 def _message(rejection: DryRunRejected) -> str:

@@ -5,16 +5,17 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any, Literal
 
-from inferplan.kube.field_owners import Owner, Writer, manager_of
+from inferplan.kube.field_owners import Owner, Writer, is_taken_over, manager_of
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from inferplan.kube.paths import MISSING, Path, covers, parse, text_of
 from inferplan.operations.drift.visible import shown, visible
 from inferplan.operations.errors import table
 from inferplan.operations.live import ObjectKey
 
-Action = Literal["create", "reset", "apply", "contest", "leave", "remove", "appeared"]
+Action = Literal["create", "reset", "apply", "contest", "leave", "remove", "rescale", "appeared"]
 """The effect of `inferplan up` on a difference; `apply` brings a change of the stack file, `contest` is undone by a scaler, `remove`
-drops what kubectl added, because the update changes the same object; `appeared` is an object that only people declare."""
+drops what kubectl added, in a rehearsal always and on a real cluster with an update of the object; `rescale` belongs to a scaler that is gone, and
+that the update creates; `appeared` is an object that only people declare."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +111,13 @@ def lines(drift: Drift, words: Words) -> Iterator[str]:
 def notes_before_update(drift: Drift, file: str) -> Iterator[str]:
     """A sentence for each change by hand that the update is about to revert, or leaves."""
     for each in drift.findings:
-        if each.writer is None or each.action not in ("reset", "contest", "leave", "remove"):
+        if each.writer is None or each.action not in ("reset", "contest", "leave", "remove", "rescale"):
             continue
         keep = f". To keep it, set {each.setting} in {file}" if each.setting else ""
         effect = {
-            "leave": "stays, because the stack does not declare it",
-            "remove": f"is removed, because the update changes this object{keep}",
+            "leave": f"stays{_until(each)}, because the stack does not declare it",
+            "rescale": "stays until the scaler, which does not exist and is created, changes it",
+            "remove": f"is removed, because the stack does not declare it{keep}",
         }.get(each.action, f"is set back{keep}")
         yield f"{each.key}: {each.sentence()} (changed by {each.author}); it {effect}"
 
@@ -124,10 +126,6 @@ def remedy(finding: Finding, words: Words) -> str:
     keep = f"; to keep it, set {finding.setting} in {words.file}" if finding.setting else ""
     place = f" -n {finding.key.namespace}" if finding.key.namespace else ""
     match finding.action:
-        case "create":
-            return f"{words.command} creates it"
-        case "apply":
-            return f"{words.command} applies it: the stack file has changed since the last update"
         case "contest":
             named = finding.setting or finding.place
             return (
@@ -137,10 +135,19 @@ def remedy(finding: Finding, words: Words) -> str:
         case "leave" | "appeared":
             verb = "edit" if finding.action == "leave" else "delete"
             edit = f"{words.kubectl} {verb} {finding.key.kind.lower()} {finding.key.name}{place}"
-            return f"{words.command} leaves it, because the stack does not declare it. Remove it with: {edit}{keep}"
-        case "remove":
-            return f"{words.command} removes it, because it changes this object{keep}"
-    return f"{words.command} sets it back{keep}"
+            return f"{words.command} leaves it{_until(finding)}, because the stack does not declare it. Remove it with: {edit}{keep}"
+    effects = {
+        "create": "creates it",
+        "apply": "applies it: the stack file has changed since the last update",
+        "remove": f"removes it, because the stack does not declare it{keep}",
+        "rescale": "creates its scaler, which does not exist and decides about it",
+    }
+    return f"{words.command} {effects.get(finding.action, f'sets it back{keep}')}"
+
+
+def _until(finding: Finding) -> str:
+    taken = finding.action == "leave" and finding.writer is not None and is_taken_over(finding.writer)
+    return " until an update changes this object" if taken else ""
 
 
 def document(drift: Drift, words: Words) -> dict[str, Any]:

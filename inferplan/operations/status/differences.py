@@ -4,12 +4,14 @@ It changes nothing, and never reads values of Secrets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from inferplan.components.gateway.exposure_spec import GatewayApiAccess, IngressAccess, LoadBalancerAccess
 from inferplan.kube.names import INSTANCE_LABEL
 from inferplan.kube.paths import Path, mapping, text_of, with_values_of
 from inferplan.operations.drift.compare import declared_differences
+from inferplan.operations.drift.scalers import scalerless
 from inferplan.operations.drift.visible import shown, visible
 from inferplan.operations.live import LiveCluster, ObjectKey, annotation
 from inferplan.operations.recovery.deployment import Declared
@@ -38,6 +40,8 @@ def differences(declared: Iterable[Declared], live: LiveCluster, *, secrets_know
     Digests of secrets are compared only if the secrets are known.
     """
     everything = list(declared)
+    unscaled = scalerless([(each.key, each.inputs) for each in everything], live)
+    everything = [replace(each, ignored=tuple(path for path in each.ignored if path not in unscaled(each.key))) for each in everything]
     # A Service has no endpoint while a scaler has stopped all replicas of its workload.
     scaled = [(each, live.find(each.key) or {}) for each in everything if each.ignored]
     stopped = {_instance(each.inputs) for each, workload in scaled if workload.get("spec", {}).get("replicas") == 0}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from inferplan.operations.drift.visible import visible
+from inferplan.operations.recovery.deployment import Declared
 from inferplan.operations.status.differences import differences
 from inferplan.rehearsal.engine.wire.values import Secret
 from tests.unit.drift.comparison import compared, key_of, manifest, pod, texts
@@ -103,7 +104,7 @@ def test_status_does_not_show_free_text_either():
     live, ours = pod(env=[{"name": "A", "value": "CANARY"}], args=["CANARY"]), pod(env=[{"name": "A", "value": "b"}], args=["x"])
     key = key_of(ours)
     cluster: Any = SimpleNamespace(find=lambda _: live, objects=lambda *_: {})
-    declared: Any = SimpleNamespace(key=key, inputs=ours, ignored=())
+    declared = Declared(urn="", type="", key=key, inputs=ours)
     sentences = [text for _, text in differences([declared], cluster)]
     assert "args" in sentences[0]
     assert "CANARY" not in str(sentences)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from inferplan.kube.field_owners import additions, is_taken_over
 from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.rehearsal.engine.apply.fields import contains, content_of, taken_over, with_ignored
 from inferplan.rehearsal.engine.apply.journal import MANAGER
@@ -102,8 +103,9 @@ class Objects:
         replace = manner.replace or ("" if before is None else unready(body, before))
         if before is not None and not replace:
             body = with_ignored(before, body, ignore, MANAGER)
-            if manner.same and force and (contains(before, body) or not self._would_change(before, body, key, resource)):
-                # As the provider does: taking over fields of kubectl would remove what people added next to the declared ones.
+            is_current = manner.same and force and not any(is_taken_over(writer) for writer, _, _ in additions(before, body))
+            if is_current and (contains(before, body) or not self._would_change(before, body, key, resource)):
+                # Taking over fields of kubectl would remove labels, annotations and a restart that people added.
                 return Result(live=before, change="unchanged")
         if before is not None and replace:
             fields = self._immutable_fields(body, key, resource)
