@@ -165,7 +165,7 @@ class PoolFacts(Facts):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreFacts(Facts):
-    """`location` is where the files are; `credentials` names the Secret of its readers, who may call `networks`, () for any.
+    """`location` is where the files are; `secret_name` names the Secret of its readers, who may call `networks`, () for any.
 
     `protected` is False for data that goes with the stack, None for data that the stack does not create.
     """
@@ -174,7 +174,7 @@ class StoreFacts(Facts):
     type: str
     location: str
     networks: Sequence[str] = ()
-    credentials: str | None = None
+    secret_name: str | None = None
     authority: str | None = None
     protected: bool | None = None
     backup: bool | None = None

@@ -43,7 +43,9 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
     """The objects whose names contain the model's name, which limits it to `longest_name` characters."""
 
     # Pods show their own settings.
-    stated: ClassVar[Mapping[str, Any]] = dict.fromkeys((*PodSettings.model_fields, "image", "resources", "shared_memory"), True)
+    stated: ClassVar[Mapping[str, Any]] = dict.fromkeys(
+        (*PodSettings.model_fields, "affinity", "image", "resources", "shared_memory"), True
+    )
 
     engine: str
     weights: WeightsSpec | None = None

@@ -117,7 +117,7 @@ class RemoteStoreSpec(Store):
 
     address_field: ClassVar[str]
     """The field with the URL of the servers."""
-    stated: ClassVar[Mapping[str, Any]] = {**Store.stated, **dict.fromkeys(("url", "endpoint", "ca_bundle"), True)}
+    stated: ClassVar[Mapping[str, Any]] = {**Store.stated, **dict.fromkeys(("url", "endpoint", "credentials", "ca_bundle"), True)}
 
     if TYPE_CHECKING:
         credentials: Any
@@ -127,7 +127,7 @@ class RemoteStoreSpec(Store):
     def facts(self) -> StoreFacts:
         secret = None if self.credentials is None else self.credentials.secret_name
         authority = None if self.ca_bundle is None else self.ca_bundle.location
-        return self.facts_as(StoreFacts, type=self.kind, location=self.location, credentials=secret, authority=authority)
+        return self.facts_as(StoreFacts, type=self.kind, location=self.location, secret_name=secret, authority=authority)
 
     @field_validator("ca_bundle", check_fields=False)
     @classmethod

@@ -13,17 +13,19 @@ from inferplan.review.reading.events import STACK_TYPE
 from inferplan.review.reading.preview import CONFIG_MAP, SECRET, Preview, Side, StepSummary, without_digest
 from inferplan.review.rendering.text import clean, joined
 from inferplan.review.risks.access import lost_access
-from inferplan.review.risks.facts import fact_risks, stated_facts
+from inferplan.review.risks.facts import StatedFacts, fact_risks, stated_facts
 from inferplan.review.risks.guards import Guards, guard_risks
 from inferplan.review.risks.kinds import DISRUPTIVE, ROUTINE, is_known, owned
 from inferplan.review.risks.limits import held
 from inferplan.review.risks.risk import CHANGES, GOES, REPLACED, Risk, change_text, once, risks_of
 
+_ROUTES = ("Ingress", "HTTPRoute", "GRPCRoute")
+
 
 def stack_risks(preview: Preview, figures: Figures, guards: Guards | None) -> tuple[Risk, ...]:
     facts = stated_facts(preview)
     stated = sorted(fact_risks(preview, facts), key=lambda each: each.order)
-    direct = sorted(held(_softened(_accepted(preview, guards), preview), preview), key=lambda each: each.order)
+    direct = sorted(held(_softened(_accepted(preview, guards), preview, facts), preview), key=lambda each: each.order)
     risks = once((*lost_access(preview, facts), *stated, *direct, *guard_risks(preview, guards)))
     risks += _outages(figures, preview, reported={each.urn for each in risks if each.what == REPLACED})
     return tuple(sorted(risks, key=lambda each: (each.weight, not each.is_rejected, each.order, each.what, each.urn, each.cause)))
@@ -46,7 +48,7 @@ def _accepted(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
             yield each
 
 
-def _softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
+def _softened(risks: Iterable[Risk], preview: Preview, facts: StatedFacts) -> Iterator[Risk]:
     """Yield `risks`, with those of resources that are removed together with all their users as routine.
 
     This applies to a Secret that no pod uses any longer, and to resources of a component that is removed as a whole: the
@@ -55,15 +57,19 @@ def _softened(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
     removals = {step.urn: step for step in preview.steps if step.op in GOES}
     stays = _used(step.side for step in preview.steps if step.op not in GOES) if removals else set()
     went = _used(step.old for step in removals.values())
+    hosts = [{each.get("host") for (kind, _), each in side.items() if kind == "gateway"} for side in (facts.before, facts.after)]
     for each in risks:
         step = removals.get(each.urn) if each.what == "deleted" and not each.is_rejected else None
-        if step is None or not owned(step.type):
+        owner = None if step is None else removals.get(step.parent)
+        if step is not None and owner is not None and step.kind in _ROUTES and hosts[0] & hosts[1]:
+            yield replace(each, weight=ROUTINE, consequence="the gateway answers for its host in another way")
+        elif step is None or not owned(step.type):
             yield each
         elif step.type in (SECRET, CONFIG_MAP):
             names = _names(step)
             keeps_weight = not stays.isdisjoint(names) or (step.type == SECRET and went.isdisjoint(names))
             yield each if keeps_weight else replace(each, weight=ROUTINE, consequence="no pod of the stack uses it any longer")
-        elif (owner := removals.get(step.parent)) is not None and not (owner.old and owner.old.custom) and stays.isdisjoint(_names(step)):
+        elif owner is not None and not (owner.old and owner.old.custom) and stays.isdisjoint(_names(step)):
             yield replace(each, weight=ROUTINE, consequence=f"goes with {clean(owner.kind)} {clean(owner.name)}")
         else:
             yield each
