@@ -23,13 +23,19 @@ def git(folder: Path, *arguments: str) -> str:
     ).stdout.strip()
 
 
-def make_checkout(folder: Path) -> Path:
-    """Fills `folder` with all that a run of the program reads, and commits it."""
+def copy_files(folder: Path) -> Path:
+    """Copies all that a run of the program reads into `folder`, as it is now."""
     listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
     kept = [name for name in listed if name and (ROOT / name).is_file() and not name.startswith(("tests/", "docs/", "benchmarks/"))]
     for name in kept:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes((ROOT / name).read_bytes())
+    return folder
+
+
+def make_checkout(folder: Path) -> Path:
+    """Fills `folder` with all that a run of the program reads, and commits it."""
+    copy_files(folder)
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "Base")

@@ -196,20 +196,21 @@ def _alb_errors(spec: NginxGatewaySpec) -> Iterator[str]:
         )
 
 
-def route_notes(spec: GatewaySpec, parent: GatewayParent, *, grpc: bool) -> Iterator[str]:
-    """Yield notes for the plan: what this stack cannot configure for routes on the Gateway `parent`, and how they differ from nginx.
+def route_notes(spec: GatewaySpec, *, grpc: bool) -> Iterator[str]:
+    """Yield notes for the plan: what this stack cannot configure for routes on a Gateway, and how the gateway differs from nginx.
 
     `grpc` is true if a model serves gRPC.
     """
-    gateway = f"{parent.namespace}/{parent.name}"
-    if parent.section_name is None:
+    access = spec.access
+    gateway = access.entry_point.partition(",")[0]
+    if isinstance(access, GatewayApiAccess) and access.parent.section_name is None:
         yield (
-            f"keys cross the network in plain text on every listener of the Gateway {gateway} without TLS; "
-            "set parent.sectionName to a listener with TLS"
+            f"keys cross the network in plain text on every listener of the {gateway} without TLS. "
+            "Set parent.sectionName to a listener with TLS."
         )
-    if grpc and spec.carries_grpc:
+    if isinstance(access, GatewayApiAccess) and grpc and spec.carries_grpc:
         yield (
-            "a GRPCRoute cannot set a timeout, and an Envoy Gateway ends calls after 15 s: attach a BackendTrafficPolicy with "
-            f"timeout.http.requestTimeout 0s, or the equivalent of the Gateway {gateway}, to the route gateway-grpc"
+            "a GRPCRoute cannot set a timeout, and an Envoy Gateway ends calls after 15 s. Attach a BackendTrafficPolicy with "
+            f"timeout.http.requestTimeout 0s, or the equivalent of the {gateway}, to the route gateway-grpc."
         )
     yield from spec.differences

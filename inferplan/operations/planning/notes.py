@@ -35,8 +35,8 @@ def gateway_notes(workspace: Workspace) -> Iterator[str]:
     """A note for each key that is expired or expires within NOTICE_DAYS, and for what the gateway leaves to others."""
     settings, gateway = workspace.settings, workspace.settings.gateway
     yield from expiring(settings.consumers, workspace.typed, keys.today())
-    if gateway is not None and gateway.parent is not None:
-        yield from route_notes(gateway, gateway.parent, grpc=speaks_grpc(contract_of(settings).endpoints.values()))
+    if gateway is not None:
+        yield from route_notes(gateway, grpc=speaks_grpc(contract_of(settings).endpoints.values()))
     yield from server_notes(settings)
 
 
