@@ -60,5 +60,7 @@ def test_an_example_is_previewed_with_a_warning_and_never_brought_up(project, en
     refused = run(public, "pulumi", *arguments, cwd=project, check=False)
     said = refused.stdout + refused.stderr
     assert refused.returncode != 0
-    assert "stacks/Pulumi.onprem.yaml:32:3: apiKeySeed: The seed is that of a public example" in said
+    lines = (project / "stacks" / "Pulumi.onprem.yaml").read_text().splitlines()
+    line = 1 + next(index for index, text in enumerate(lines) if "apiKeySeed" in text)
+    assert f"stacks/Pulumi.onprem.yaml:{line}:3: apiKeySeed: The seed is that of a public example" in said
     assert "Traceback" not in said
