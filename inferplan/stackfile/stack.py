@@ -20,7 +20,6 @@ from inferplan.components.queue.spec import QueueSpec
 from inferplan.components.serving.spec import ModelSpec
 from inferplan.components.spec import DnsLabel, Name, Spec
 from inferplan.components.storage.spec import StoreSpec
-from inferplan.components.storage.volume_spec import NodeDiskStoreSpec
 
 if TYPE_CHECKING:
     import pulumi
@@ -67,7 +66,7 @@ class StackSettings(Spec):
 
     @model_validator(mode="after")
     def _resolve_pools(self) -> Self:
-        keepers = {store.pool for store in self.storage.values() if isinstance(store, NodeDiskStoreSpec)}
+        keepers = {store.node_pool for store in self.storage.values()}
         for name, pool in self.node_pools.items():
             self.node_pools[name] = cast("NodePoolSpec", self.cluster.resolved(pool, keeps_models=name in keepers))
         return self

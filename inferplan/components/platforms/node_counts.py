@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from inferplan.components.queue.quota import Amounts, amount_of
 from inferplan.components.serving.demand import SHARE_FOR_MODELS
 from inferplan.components.serving.packing import nodes_of_models
-from inferplan.components.storage.volume_spec import NodeDiskStoreSpec
 
 if TYPE_CHECKING:
     from inferplan.components.nodes.pool import Pool
@@ -84,7 +83,7 @@ def _plain_requests(sections: Sections, *, preheats: int) -> Amounts:
     jobs = [
         {"cpu": model.preheat.cpu, "memory": model.preheat.memory}
         for model in sections.models.values()
-        if model.preheat is not None and not isinstance(sections.storage.get(model.preheat.into), NodeDiskStoreSpec)
+        if model.preheat is not None and ((store := sections.storage.get(model.preheat.into)) is None or store.node_pool is None)
     ]
     largest = sorted(jobs, key=lambda job: (amount_of("cpu", job["cpu"]), amount_of("memory", job["memory"])), reverse=True)
     pods = [*_DNS, *([] if sections.gateway is None else sections.gateway.pod_requests), *largest[:preheats]]

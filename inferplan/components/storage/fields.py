@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from urllib.parse import SplitResult, urlsplit
@@ -34,6 +34,10 @@ class Store(Spec, ABC):
     """True if pods can mount the store, so that a preheat can write to it."""
     creates_claim: ClassVar[bool] = False
     """True if the stack creates the claim that pods mount."""
+    streamable: ClassVar[bool] = False
+    """True if engines that have a loader for buckets read the store without a preheat."""
+    takes_file_names: ClassVar[bool] = False
+    """True if `files` of the weights may list the files, because the store cannot list them itself."""
 
     stated: ClassVar[Mapping[str, Any]] = {"kind": True}
 
@@ -45,6 +49,41 @@ class Store(Spec, ABC):
     @property
     def facts(self) -> StoreFacts:
         return self.facts_as(StoreFacts, type=self.kind, location=self.location)
+
+    @property
+    def node_pool(self) -> str | None:
+        """The pool whose nodes have a copy each; None if all readers see the same files."""
+        return None
+
+    @property
+    def is_shared(self) -> bool:
+        """True if pods on all nodes mount the same files."""
+        return self.mountable and self.node_pool is None
+
+    @property
+    def stated_capacity(self) -> str | None:
+        """The capacity that models have to fit, of each node if nodes have their own copies; None if it is unknown or unlimited."""
+        return None
+
+    @property
+    def volume_key(self) -> tuple[str, ...]:
+        """The settings that name the volume; only one store may have them. Empty if the stack makes no volume of them."""
+        return ()
+
+    @property
+    def credentials_secret(self) -> str | None:
+        """The existing Secret with the credentials of readers."""
+        return None
+
+    @property
+    def reader_variables(self) -> tuple[str, ...]:
+        """The environment variables that the store sets in servers that read it."""
+        return ()
+
+    def path_errors(self, path: str, revision: str | None) -> Iterator[SpecError]:
+        """Check the path and the revision of weights in this store; the errors' paths start below the weights."""
+        del path, revision
+        yield from ()
 
     def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
         """Return why the store cannot belong to `cluster`, with a path below the store; None if it can."""
@@ -125,9 +164,12 @@ class RemoteStoreSpec(Store):
 
     @property
     def facts(self) -> StoreFacts:
-        secret = None if self.credentials is None else self.credentials.secret_name
         authority = None if self.ca_bundle is None else self.ca_bundle.location
-        return self.facts_as(StoreFacts, type=self.kind, location=self.location, secret_name=secret, authority=authority)
+        return self.facts_as(StoreFacts, type=self.kind, location=self.location, secret_name=self.credentials_secret, authority=authority)
+
+    @property
+    def credentials_secret(self) -> str | None:
+        return None if self.credentials is None else self.credentials.secret_name
 
     @field_validator("ca_bundle", check_fields=False)
     @classmethod

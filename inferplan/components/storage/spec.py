@@ -94,6 +94,7 @@ class S3StoreSpec(RemoteStoreSpec):
     """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
     address_field: ClassVar[str] = "endpoint"
+    streamable: ClassVar[bool] = True
     stated: ClassVar[Mapping[str, Any]] = {
         **RemoteStoreSpec.stated,
         "bucket": True,
@@ -110,6 +111,10 @@ class S3StoreSpec(RemoteStoreSpec):
     def location(self) -> str:
         at = f" at {self.endpoint}" if self.endpoint else ""
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
+
+    @property
+    def reader_variables(self) -> tuple[str, ...]:
+        return () if self.ca_bundle is None else ("AWS_CA_BUNDLE",)
 
     def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
         if self.create is None or cluster.creates_buckets:

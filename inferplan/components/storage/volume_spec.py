@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, StringConstraints
 
@@ -52,7 +52,20 @@ def _nfs_server(server: str) -> str:
     return server
 
 
-class ClaimStoreSpec(Store):
+class VolumeStore(Store):
+    """A store that pods mount, with a capacity that plans know."""
+
+    mountable: ClassVar[bool] = True
+
+    if TYPE_CHECKING:
+        capacity: Any
+
+    @property
+    def stated_capacity(self) -> str | None:
+        return self.capacity
+
+
+class ClaimStoreSpec(VolumeStore):
     """An existing PersistentVolumeClaim in the stack's namespace; it is only mounted."""
 
     kind: Literal["pvc"]
@@ -61,7 +74,6 @@ class ClaimStoreSpec(Store):
     capacity: Bytes | None = None
     """Capacity. If set, plans check that models fit; the preheat Job always checks."""
 
-    mountable: ClassVar[bool] = True
     stated: ClassVar[Mapping[str, Any]] = {**Store.stated, "claim_name": True}
 
     @property
@@ -69,7 +81,7 @@ class ClaimStoreSpec(Store):
         return f"claim {self.claim_name}"
 
 
-class NodeDiskStoreSpec(Store):
+class NodeDiskStoreSpec(VolumeStore):
     """A directory on every node of a pool: each node gets its own copy and serves from it."""
 
     kind: Literal["nodeDisk"]
@@ -80,7 +92,6 @@ class NodeDiskStoreSpec(Store):
     capacity: Bytes
     """Capacity on one node. Plans check that models fit."""
 
-    mountable: ClassVar[bool] = True
     creates_claim: ClassVar[bool] = True
     stated: ClassVar[Mapping[str, Any]] = {**Store.stated, "pool": True, "path": True}
 
@@ -88,8 +99,16 @@ class NodeDiskStoreSpec(Store):
     def location(self) -> str:
         return f"{self.path} on nodes of {self.pool}"
 
+    @property
+    def node_pool(self) -> str:
+        return self.pool
 
-class NfsStoreSpec(Store):
+    @property
+    def volume_key(self) -> tuple[str, ...]:
+        return (self.pool, self.path)
+
+
+class NfsStoreSpec(VolumeStore):
     """A directory that an NFS server exports to all nodes."""
 
     kind: Literal["nfs"]
@@ -104,10 +123,13 @@ class NfsStoreSpec(Store):
     retain: Literal[True] = True
     """The files on the NFS server are always kept when the stack is destroyed."""
 
-    mountable: ClassVar[bool] = True
     creates_claim: ClassVar[bool] = True
     stated: ClassVar[Mapping[str, Any]] = {**Store.stated, **dict.fromkeys(("server", "path", "retain"), True)}
 
     @property
     def location(self) -> str:
         return f"{self.server}:{self.path}"
+
+    @property
+    def volume_key(self) -> tuple[str, ...]:
+        return (self.server, self.path, *self.mount_options)

@@ -5,12 +5,17 @@ Both are only read. Validation rejects URLs with a password or a query: credenti
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from inferplan.components.spec import DnsName, Spec
+from inferplan.components.spec import DnsName, Spec, SpecError
 from inferplan.components.storage.fields import CaBundleSpec, RemoteStoreSpec, StoreNetworks, parsed_url
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def _base_url(url: str) -> str:
@@ -56,6 +61,7 @@ class HttpStoreSpec(RemoteStoreSpec):
     """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
 
     address_field: ClassVar[str] = "url"
+    takes_file_names: ClassVar[bool] = True
 
     @property
     def location(self) -> str:
@@ -80,3 +86,12 @@ class HubStoreSpec(RemoteStoreSpec):
     @property
     def location(self) -> str:
         return self.endpoint
+
+    def path_errors(self, path: str, revision: str | None) -> Iterator[SpecError]:
+        """The path must be a repository, the revision a commit."""
+        if not _REPOSITORY.fullmatch(path):
+            yield SpecError(("path",), f"{path!r} is not a repository. Expected owner/name, for example Qwen/Qwen3-8B.")
+        elif revision is None or not _COMMIT.fullmatch(revision):
+            problem = "The revision is missing" if revision is None else f"{revision!r} is not a commit, so its files can change"
+            command = f"git ls-remote {self.endpoint}/{path} {'HEAD' if revision is None else revision}"
+            yield SpecError(("revision",), f"{problem}. Expected a commit (40 hex digits). Find it with: {command}")

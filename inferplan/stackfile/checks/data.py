@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import accumulate
@@ -12,19 +11,14 @@ from inferplan.components.naming import MAX_NAME, bounded
 from inferplan.components.nodes.accelerators import lookup
 from inferplan.components.preheat.spec import artifact_job
 from inferplan.components.spec import KeyPath, SpecError
-from inferplan.components.storage.spec import S3StoreSpec
-from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
-from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from inferplan.kube.quantity import bytes_of
-from inferplan.stackfile.checks import unknown
+from inferplan.stackfile.checks import below, unknown
 
 if TYPE_CHECKING:
     from inferplan.components.serving.spec import ModelSpec
+    from inferplan.components.storage.fields import Store
     from inferplan.components.storage.spec import WeightsSpec
     from inferplan.stackfile.stack import StackSettings
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
@@ -54,25 +48,13 @@ def _source_errors(here: KeyPath, files: WeightsSpec, settings: StackSettings, f
     if source is None:
         yield unknown((*here, "store"), store, "store", settings.storage, "storage")
         return
-    if files.files and not isinstance(source, HttpStoreSpec):
+    if files.files and not source.takes_file_names:
         problem = f"files is only for stores of kind http, but {store!r} is of kind {source.kind}."
         yield SpecError((*here, "files"), f"{problem} Remove files, and select with {fields}.")
-    if isinstance(source, HubStoreSpec):
-        yield from _repository_errors(here, files, source)
-    if isinstance(source, NodeDiskStoreSpec) and copied:
+    yield from below(here, source.path_errors(files.path, files.revision))
+    if source.node_pool is not None and copied:
         problem = f"{store!r} is a disk of each node, and files cannot be copied from it."
         yield SpecError((*here, "store"), f"{problem} Use a store of kind s3, http, huggingface, nfs, efs or pvc.")
-
-
-def _repository_errors(here: KeyPath, weights: WeightsSpec, hub: HubStoreSpec) -> Iterator[SpecError]:
-    """Check files of a hub at `here`: the path must be a repository, the revision a commit."""
-    path, revision = weights.path, weights.revision
-    if not _REPOSITORY.fullmatch(path):
-        yield SpecError((*here, "path"), f"{path!r} is not a repository. Expected owner/name, for example Qwen/Qwen3-8B.")
-    elif revision is None or not _COMMIT.fullmatch(revision):
-        problem = "The revision is missing" if revision is None else f"{revision!r} is not a commit, so its files can change"
-        command = f"git ls-remote {hub.endpoint}/{path} {'HEAD' if revision is None else revision}"
-        yield SpecError((*here, "revision"), f"{problem}. Expected a commit (40 hex digits). Find it with: {command}")
 
 
 def _direct_errors(name: str, model: ModelSpec, store: str, settings: StackSettings) -> Iterator[SpecError]:
@@ -80,26 +62,28 @@ def _direct_errors(name: str, model: ModelSpec, store: str, settings: StackSetti
     path = ("models", name, model.stored_files_field, "store")
     source, pool = settings.storage[store], settings.node_pools.get(model.pool)
     on_gaudi = pool is not None and pool.accelerator is not None and lookup(pool.accelerator).vendor == "habana"
-    if isinstance(source, NodeDiskStoreSpec):
+    if source.mountable:
         yield from _node_disk_pool_errors(name, model.pool, store, source, path)
         return
     problem = ""
-    if isinstance(source, HttpStoreSpec | HubStoreSpec):
+    if not source.streamable:
         problem = f"is a store of kind {source.kind}, which engines cannot read directly"
-    elif isinstance(source, S3StoreSpec) and on_gaudi:
-        problem = "is an s3 store, but the Gaudi images have no streaming loader"
-    elif isinstance(source, S3StoreSpec) and not model.reads_buckets:
-        problem = f"is an s3 store, but {model.engine} reads this model from files"
-    elif isinstance(source, S3StoreSpec) and source.ca_bundle is not None and "AWS_CA_BUNDLE" in model.env:
-        message = f"AWS_CA_BUNDLE is also set by storage.{store}.caBundle. Remove one of them."
-        yield SpecError(("models", name, "env", "AWS_CA_BUNDLE"), message)
+    elif on_gaudi:
+        problem = f"is an {source.kind} store, but the Gaudi images have no streaming loader"
+    elif not model.reads_buckets:
+        problem = f"is an {source.kind} store, but {model.engine} reads this model from files"
+    else:
+        for variable in source.reader_variables:
+            if variable in model.env:
+                message = f"{variable} is also set by storage.{store}.caBundle. Remove one of them."
+                yield SpecError(("models", name, "env", variable), message)
     if problem:
         yield SpecError(path, f"{store!r} {problem}. {_preheat_remedy(settings)}.")
 
 
 def _preheat_remedy(settings: StackSettings) -> str:
     """Return the remedy that puts a model's files on a share: the preheat, and the share if there is none."""
-    shares = sorted(name for name, spec in settings.storage.items() if spec.mountable and not isinstance(spec, NodeDiskStoreSpec))
+    shares = sorted(name for name, spec in settings.storage.items() if spec.is_shared)
     if shares:
         return f"Add preheat: {{into: {shares[0]}}} to the model"
     return f"Add preheat: {{into: shared}} to the model, and to storage shared: {settings.cluster.example_share}"
@@ -118,48 +102,50 @@ def _target_errors(name: str, model: ModelSpec, settings: StackSettings) -> Iter
         if volumes:
             remedy = f"Use one of {', '.join(volumes)}."
         yield SpecError(path, f"{store!r} is a store of kind {target.kind}, which pods cannot mount. {remedy}")
-    elif isinstance(target, NodeDiskStoreSpec) and model.builds_engines:
+    elif target.node_pool is not None and model.builds_engines:
         problem = f"{store!r} is a disk of each node, but this model writes files that other nodes read."
         yield SpecError(path, f"{problem} Use a store of kind nfs, efs or pvc.")
-    elif isinstance(target, NodeDiskStoreSpec):
+    else:
         yield from _node_disk_pool_errors(name, model.pool, store, target, path)
 
 
 def _overfull(store: str, models: list[tuple[str, int]], settings: StackSettings) -> Iterator[SpecError]:
     target = settings.storage.get(store)
-    if not isinstance(target, NfsStoreSpec | ClaimStoreSpec | NodeDiskStoreSpec) or target.capacity is None:
+    if target is None or target.stated_capacity is None:
         return
     used = [0, *accumulate(size for _, size in models)]
-    first = next((index for index, total in enumerate(used) if total > bytes_of(target.capacity)), None)
+    first = next((index for index, total in enumerate(used) if total > bytes_of(target.stated_capacity)), None)
     if first is not None:
         name = models[first - 1][0]
         model = settings.models[name]
         yield SpecError(
             ("models", name, model.stored_files_field, "size"),
             f"{model.stored_files and model.stored_files.size} exceeds the free space of store {store!r}: its models need "
-            f"{used[-1] / 2**30:.0f}Gi{' on each node' if isinstance(target, NodeDiskStoreSpec) else ''}, and its capacity is "
-            f"{target.capacity}. Raise storage.{store}.capacity, or preheat fewer models into it.",
+            f"{used[-1] / 2**30:.0f}Gi{'' if target.node_pool is None else ' on each node'}, and its capacity is "
+            f"{target.stated_capacity}. Raise storage.{store}.capacity, or preheat fewer models into it.",
         )
 
 
 def _node_disk_errors(settings: StackSettings) -> Iterator[SpecError]:
     for name, store in settings.storage.items():
-        if not isinstance(store, NodeDiskStoreSpec):
+        if store.node_pool is None:
             continue
-        path, pool = ("storage", name, "pool"), settings.node_pools.get(store.pool)
+        path, pool = ("storage", name, "pool"), settings.node_pools.get(store.node_pool)
         if pool is None:
-            yield unknown(path, store.pool, "pool", settings.node_pools, "nodePools")
+            yield unknown(path, store.node_pool, "pool", settings.node_pools, "nodePools")
         elif pool.min_nodes != pool.max_nodes:
-            problem = f"Pool {store.pool!r} has {pool.min_nodes} to {pool.max_nodes} nodes, and a node that joins later has an empty disk."
+            problem = (
+                f"Pool {store.node_pool!r} has {pool.min_nodes} to {pool.max_nodes} nodes, and a node that joins later has an empty disk."
+            )
             yield SpecError(path, f"{problem} Set size.min and size.max to the same number, or use a store of kind efs or nfs.")
         elif pool.directory_error is not None:
-            yield SpecError(path, f"Pool {store.pool!r} {pool.directory_error}, or a store of kind efs or nfs.")
+            yield SpecError(path, f"Pool {store.node_pool!r} {pool.directory_error}, or a store of kind efs or nfs.")
 
 
-def _node_disk_pool_errors(model: str, pool: str, name: str, store: NodeDiskStoreSpec, path: KeyPath) -> Iterator[SpecError]:
-    """Check that `model` on `pool` reads a nodeDisk store of the same pool; `path` is where it names the store."""
-    if pool != store.pool:
-        problem = f"{name!r} is on the nodes of pool {store.pool!r}, but {model} runs on {pool!r}."
+def _node_disk_pool_errors(model: str, pool: str, name: str, store: Store, path: KeyPath) -> Iterator[SpecError]:
+    """Check that `model` on `pool` reads no disk of another pool's nodes; `path` is where it names the store."""
+    if store.node_pool not in (None, pool):
+        problem = f"{name!r} is on the nodes of pool {store.node_pool!r}, but {model} runs on {pool!r}."
         yield SpecError(path, f"{problem} Use a store of pool {pool!r}, or one of kind efs or nfs.")
 
 

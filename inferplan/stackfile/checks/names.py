@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 from inferplan.components.gateway.keys import PROXY_EDGES, consumer_secret, server_key_secret
 from inferplan.components.naming import bounded
 from inferplan.components.spec import KeyPath, SpecError
-from inferplan.components.storage.spec import S3StoreSpec
-from inferplan.components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
-from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 
 if TYPE_CHECKING:
     from inferplan.stackfile.stack import StackSettings
@@ -76,26 +73,18 @@ def _claimed_twice(settings: StackSettings) -> Iterator[SpecError]:
 def _secrets(settings: StackSettings) -> Iterator[tuple[str, KeyPath]]:
     yield from ((server_key_secret(name), ("models", name)) for name in settings.models)
     yield from ((consumer_secret(name), ("consumers", name)) for name in settings.consumers)
+    # Two stores may share one Secret; only one that we make ourselves would be overwritten.
+    ours = {server_key_secret(model) for model in settings.models} | {consumer_secret(each) for each in settings.consumers}
     for name, store in settings.storage.items():
-        if isinstance(store, S3StoreSpec | HttpStoreSpec | HubStoreSpec) and store.credentials is not None:
-            # Two stores may share one Secret; only one that we make ourselves would be overwritten.
-            ours = {server_key_secret(model) for model in settings.models} | {consumer_secret(each) for each in settings.consumers}
-            if store.credentials.secret_name in ours:
-                yield store.credentials.secret_name, ("storage", name, "credentials", "secretName")
+        if store.credentials_secret is not None and store.credentials_secret in ours:
+            yield store.credentials_secret, ("storage", name, "credentials", "secretName")
 
 
 def _shared_locations(settings: StackSettings) -> Iterator[SpecError]:
     """Check that no two stores are at the same location, which names their volume and claim."""
-    locations: dict[tuple[object, ...], str] = {}
+    locations: dict[tuple[str, ...], str] = {}
     for name, store in settings.storage.items():
-        location: tuple[object, ...]
-        if isinstance(store, NfsStoreSpec):
-            location = (store.server, store.path, *store.mount_options)
-        elif isinstance(store, NodeDiskStoreSpec):
-            location = (store.pool, store.path)
-        else:
-            continue
-        first = locations.setdefault(location, name)
+        first = locations.setdefault((store.kind, *store.volume_key), name) if store.volume_key else name
         if first != name:
             problem = f"Store {name!r} has the same location as {first!r}."
             yield SpecError(("storage", name), f"{problem} Use {first} instead, and remove this store.")

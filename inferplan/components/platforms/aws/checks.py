@@ -16,7 +16,6 @@ from inferplan.components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE
 from inferplan.components.serving.demand import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.components.storage.spec import S3StoreSpec
-from inferplan.components.storage.volume_spec import NodeDiskStoreSpec
 from inferplan.images.catalogue import facts_of
 from inferplan.kube.quantity import bytes_of, millicores_of
 
@@ -34,7 +33,7 @@ _MI = 2**20
 def errors(cluster: EksCluster, sections: Sections) -> Iterator[SpecError]:
     """Check pools, stores and certificates of a stack on `cluster`."""
     pools = {name: pool for name, pool in sections.node_pools.items() if isinstance(pool, EksPool)}
-    keepers = {store.pool for store in sections.storage.values() if isinstance(store, NodeDiskStoreSpec)}
+    keepers = {store.node_pool for store in sections.storage.values()}
     for name, pool in pools.items():
         yield from _auto_mode_errors(name, pool, cluster, keeps_models=name in keepers)
         yield from _zone_errors(name, pool, cluster)
@@ -238,7 +237,7 @@ def _oversized_preheats(sections: Sections) -> Iterator[SpecError]:
     most_memory = max((each.memory_bytes for each in nodes), default=0) // _MI
     for name, model in sections.models.items() if nodes else ():
         preheat = model.preheat
-        if preheat is None or isinstance(sections.storage.get(preheat.into), NodeDiskStoreSpec):
+        if preheat is None or ((store := sections.storage.get(preheat.into)) is not None and store.node_pool is not None):
             continue
         cpu, memory = millicores_of(preheat.cpu), bytes_of(preheat.memory) // _MI
         for key, request, most, unit in (("cpu", cpu, most_cpu, "m"), ("memory", memory, most_memory, "Mi")):

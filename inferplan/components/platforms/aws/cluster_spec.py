@@ -18,7 +18,6 @@ from inferplan.components.platforms.aws.creation_spec import AwsZone, EksCreatio
 from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
 from inferplan.components.platforms.platform import Cluster, Platform, Sections, no_controller
 from inferplan.components.spec import FieldError, KeyPath, SpecError
-from inferplan.components.storage.volume_spec import NodeDiskStoreSpec
 from inferplan.kube.facts import ClusterFacts
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ class EksCluster(Cluster):
             )
         if self.autoscaler is not None and sections.node_pools and not node_groups(sections):
             yield f"cluster.autoscaler: {self.autoscaler} has no effect, because EKS Auto Mode adds the nodes of every pool. Remove it."
-        keepers = {store.pool for store in sections.storage.values() if isinstance(store, NodeDiskStoreSpec)}
+        keepers = {store.node_pool for store in sections.storage.values()}
         for name, pool in sections.node_pools.items():
             if isinstance(pool, EksPool) and self.has_auto_mode and not pool.is_auto_mode:
                 reason = preferred(pool, keeps_models=name in keepers)[1]
