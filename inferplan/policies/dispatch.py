@@ -28,16 +28,8 @@ from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import changes_of, exemption_message, expiry_message
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Level, State
-from inferplan.policies.engine.settings import (
-    ACCEPTED_TYPE_KEYS,
-    EXEMPTION_KEYS,
-    Exemption,
-    Settings,
-    SettingsError,
-    parse_settings,
-    read_settings,
-    today,
-)
+from inferplan.policies.engine.settings import ACCEPTED_TYPE_KEYS, EXEMPTION_KEYS, Exemption, Settings, SettingsError, today
+from inferplan.policies.engine.settings_reader import parse_settings, read_settings
 from inferplan.policies.wire import inputs_in_outputs, plain, resource_of, stack_name
 
 NAME = "inferplan"

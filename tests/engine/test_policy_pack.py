@@ -14,7 +14,8 @@ from inferplan.operations.reporting.policy_check import settings_file, stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.rule import Level
-from inferplan.policies.engine.settings import read_settings, today
+from inferplan.policies.engine.settings import today
+from inferplan.policies.engine.settings_reader import read_settings
 from inferplan.review.reading.reader import read_bytes
 from inferplan.review.report import make_report
 from tests.engine.requirement import needs_pulumi

@@ -12,7 +12,8 @@ from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import make_report
 from inferplan.policies.engine.resource import Resource
 from inferplan.policies.engine.rule import Level, Violation
-from inferplan.policies.engine.settings import Settings, SettingsError, parse_settings
+from inferplan.policies.engine.settings import Settings, SettingsError
+from inferplan.policies.engine.settings_reader import parse_settings
 
 SERVICE = Resource(
     type="kubernetes:core/v1:Service", urn="urn:pulumi:test::p::kubernetes:core/v1:Service::s", name="s", inputs={"spec": {}}

@@ -12,7 +12,8 @@ import pytest
 from inferplan.operations.reporting.policy_check import settings_file, stack_of
 from inferplan.policies.engine.registry import all_rules, stack_rules
 from inferplan.policies.engine.report import check_stack
-from inferplan.policies.engine.settings import read_settings, today
+from inferplan.policies.engine.settings import today
+from inferplan.policies.engine.settings_reader import read_settings
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
 from tests.policies import rows_stack
 from tests.policies.analyzer import MANDATORY, analyze, analyze_stack, configure, pack

@@ -9,7 +9,7 @@ import pytest
 
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.rule import Level, State
-from inferplan.policies.engine.settings import parse_settings
+from inferplan.policies.engine.settings_reader import parse_settings
 from inferplan.policies.pages import page
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,8 @@ from inferplan.cli.check import render
 from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, check_stack
-from inferplan.policies.engine.settings import SettingsError, parse_settings, read_settings
+from inferplan.policies.engine.settings import SettingsError
+from inferplan.policies.engine.settings_reader import parse_settings, read_settings
 from tests.policies.cases import base, changed, recording_of
 
 DAY = "2026-11-21"

@@ -12,7 +12,8 @@ import pytest
 from inferplan.operations.reporting.policy_check import judge, stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
-from inferplan.policies.engine.settings import Settings, read_settings
+from inferplan.policies.engine.settings import Settings
+from inferplan.policies.engine.settings_reader import read_settings
 from tests.examples import example_stacks
 from tests.rehearsal.commands import inferplan
 from tests.stacks.test_committed_stacks import PASSPHRASE, recording_of

@@ -47,6 +47,34 @@ def test_the_imports_are_the_arrows_of_the_diagram(package):
     assert ALLOWED[package] - {package} - {target for _, target in edges} == set(), "the diagram has an arrow that no import needs"
 
 
+def module_graph() -> dict[str, set[str]]:
+    """Every module of the package with the modules that it imports: at its top, inside functions and for type checkers alike."""
+    files = {
+        ".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in PACKAGE.rglob("*.py")
+    }
+    graph: dict[str, set[str]] = {}
+    for module, path in files.items():
+        package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+        targets: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                targets |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                base = ".".join(
+                    (*(package[: len(package) - node.level + 1] if node.level else ()), *([node.module] if node.module else ()))
+                )
+                targets |= {dotted if (dotted := f"{base}.{alias.name}") in files else base for alias in node.names}
+        graph[module] = targets & set(files) - {module}
+    return graph
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    graph = module_graph()
+    assert sum(map(len, graph.values())) > 1000
+    graphlib.TopologicalSorter(graph).prepare()
+
+
 def rehearsal_folder(dotted: str) -> str:
     """`wire` for `rehearsal.engine.wire.values`, `cluster` for `rehearsal.cluster.api`, "" for modules above the folders."""
     parts = dotted.removeprefix("rehearsal.engine.").removeprefix("rehearsal.").split(".")
@@ -93,11 +121,11 @@ CLOUD_EXCEPTIONS = {
     "components/nodes/table.py": "cites the source of a formula",
     "components/objects/spec.py": "lists kinds of Kubernetes that end like a word of AWS",
     "components/platforms/balancers.py": "registers the load balancers of each cloud",
-    "components/platforms/spec.py": "registers the cluster, pool and store of each cloud",
+    "components/platforms/spec.py": "registers the cluster and the pool of each cloud",
     "components/preheat/pod.py": "sets the variables of the S3 API, which many vendors speak",
     "components/serving/vllm/service.py": "sets the variables of the S3 API, which many vendors speak",
     "components/storage/fields.py": "checks names of buckets by the rules of the S3 API",
-    "components/storage/spec.py": "S3 is an API of many vendors, and `create` and `kmsKeyArn` are its options at AWS",
+    "components/storage/spec.py": "S3 is an API of many vendors, and `create` and `kmsKeyArn` are its options at AWS; registers the store of each cloud",
     "kube/field_owners.py": "names managers of fields, among them those of EKS",
     "kube/names.py": "names resources of accelerators as their vendors do",
     "operations/doctor/addons.py": "names DaemonSets that clouds install",
@@ -141,7 +169,7 @@ def words(path: Path) -> Iterator[str]:
 
 
 def test_a_cloud_is_known_by_its_folder_and_the_unions_alone():
-    """Adding a cloud adds a folder, and its types to the unions of `platforms/spec.py` and `platforms/balancers.py`."""
+    """Adding a cloud adds a folder, and its types to the unions of `platforms/spec.py`, `platforms/balancers.py` and `storage/spec.py`."""
     known = {
         str(path.relative_to(PACKAGE))
         for package in ALLOWED

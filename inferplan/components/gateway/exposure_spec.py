@@ -1,24 +1,33 @@
 """The exposures of a gateway, each with its settings and capabilities, and the notes about routes on a Gateway.
 
-In YAML these settings are flat fields of the gateway; `NginxGatewaySpec.access` collects those of its exposure.
+In YAML these settings are flat fields of the gateway; `access_of` collects those of its exposure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from pydantic import AfterValidator, StringConstraints
+
+from inferplan.components.hosts import networks_of
 from inferplan.components.platforms.balancers import BalancerSpec, IngressBalancer, ServiceBalancer
 from inferplan.components.spec import DnsLabel, DnsName, Spec
-
-if TYPE_CHECKING:
-    from inferplan.components.gateway.spec import GatewaySpec, NginxGatewaySpec
 
 GATEWAY = "gateway"
 """The name of the gateway, and of its Service."""
 GRPC_PORT = 8082
 """The port of the gateway's Service for gRPC."""
+
+
+def _reject_address(host: str) -> str:
+    if networks_of(host):
+        raise ValueError(f"{host!r} is an IP address, but an Ingress and a certificate need a DNS name. Use a name that resolves to it.")
+    return host
+
+
+PublicHost = Annotated[DnsName, AfterValidator(_reject_address)]
 
 
 class TlsSpec(Spec):
@@ -39,6 +48,33 @@ class GatewayParent(Spec):
     """The namespace of the Gateway."""
     section_name: DnsName | None = None
     """The listener to attach to. Default: all listeners."""
+
+
+class ExposureFields(Spec):
+    """The settings of every exposure, flat fields of the gateway."""
+
+    if TYPE_CHECKING:
+        drain_seconds: int
+        read_timeout_seconds: int
+
+    host: PublicHost | None = None
+    """DNS name that clients call. Required unless exposure is internal."""
+    exposure: Literal["ingress", "gatewayApi", "loadBalancer", "internal"] = "ingress"
+    """The exposure: an Ingress, an HTTPRoute on an existing Gateway, a network load balancer, or only inside the cluster."""
+    path_prefix: Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_][A-Za-z0-9_.~-]*){1,4}$", max_length=200)] | None = None
+    """A path in front of the models' names that clients already use, for example /llm/v2. The Ingress or route takes only calls below it.
+    gRPC has no path. Default: none."""
+    tls: TlsSpec | None = None
+    alb: IngressBalancer | None = None
+    """An Application Load Balancer for exposure ingress. Its certificate replaces tls."""
+    nlb: ServiceBalancer | None = None
+    """A Network Load Balancer for exposure loadBalancer."""
+    insecure: bool = False
+    """Serves plain HTTP at the Ingress, so keys cross the network in plain text. For trials only."""
+    ingress_class_name: DnsName | None = None
+    """The ingress class. Default: the default class of the cluster."""
+    parent: GatewayParent | None = None
+    """The Gateway to attach to. Required for exposure gatewayApi."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +173,7 @@ def gateway_api_access(host: str, parent: GatewayParent) -> GatewayApiAccess:
     return GatewayApiAccess(host=host, parent=parent, has_proxy=True, controller=f"Gateway {parent.namespace}/{parent.name}")
 
 
-def access_of(spec: NginxGatewaySpec) -> Access:
+def access_of(spec: ExposureFields) -> Access:
     host = spec.host or ""
     if spec.exposure == "ingress":
         ingress_class = "the default class" if spec.ingress_class_name is None else f"class {spec.ingress_class_name}"
@@ -160,7 +196,7 @@ def access_of(spec: NginxGatewaySpec) -> Access:
     return Access()
 
 
-def errors(spec: NginxGatewaySpec) -> Iterator[str]:
+def errors(spec: ExposureFields) -> Iterator[str]:
     """Yield what is missing for the exposure of `spec`, and what belongs to another one."""
     if spec.exposure != "internal" and spec.host is None:
         yield f"exposure {spec.exposure} requires host, the DNS name that clients call. Set host, or set exposure: internal."
@@ -181,7 +217,7 @@ def errors(spec: NginxGatewaySpec) -> Iterator[str]:
         yield "exposure: gatewayApi and parent require each other. Set both (parent needs name and namespace of a Gateway), or neither."
 
 
-def _alb_errors(spec: NginxGatewaySpec) -> Iterator[str]:
+def _alb_errors(spec: ExposureFields) -> Iterator[str]:
     if spec.alb is None:
         return
     for key, value in {"tls": spec.tls, "insecure: true": spec.insecure}.items():
@@ -196,21 +232,17 @@ def _alb_errors(spec: NginxGatewaySpec) -> Iterator[str]:
         )
 
 
-def route_notes(spec: GatewaySpec, *, grpc: bool) -> Iterator[str]:
-    """Yield notes for the plan: what this stack cannot configure for routes on a Gateway, and how the gateway differs from nginx.
-
-    `grpc` is true if a model serves gRPC.
-    """
-    access = spec.access
+def route_notes(access: Access, *, grpc: bool, differences: Iterable[str]) -> Iterator[str]:
+    """Yield what this stack cannot configure for routes on a Gateway, and the `differences` from nginx; `grpc`: gRPC calls pass it."""
     gateway = access.entry_point.partition(",")[0]
     if isinstance(access, GatewayApiAccess) and access.parent.section_name is None:
         yield (
             f"keys cross the network in plain text on every listener of the {gateway} without TLS. "
             "Set parent.sectionName to a listener with TLS."
         )
-    if isinstance(access, GatewayApiAccess) and grpc and spec.carries_grpc:
+    if isinstance(access, GatewayApiAccess) and grpc:
         yield (
             "a GRPCRoute cannot set a timeout, and an Envoy Gateway ends calls after 15 s. Attach a BackendTrafficPolicy with "
             f"timeout.http.requestTimeout 0s, or the equivalent of the {gateway}, to the route gateway-grpc."
         )
-    yield from spec.differences
+    yield from differences

@@ -9,11 +9,19 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from inferplan.components.gateway.exposure_spec import Access, GatewayApiAccess, GatewayParent, TlsSpec, access_of, gateway_api_access
+from inferplan.components.gateway.exposure_spec import (
+    Access,
+    ExposureFields,
+    GatewayApiAccess,
+    GatewayParent,
+    PublicHost,
+    TlsSpec,
+    access_of,
+    gateway_api_access,
+)
 from inferplan.components.gateway.exposure_spec import errors as exposure_errors
-from inferplan.components.hosts import networks_of
-from inferplan.components.platforms.balancers import BalancerSpec, IngressBalancer, ServiceBalancer
-from inferplan.components.spec import Bytes, DnsName, PinnedImage, Spec
+from inferplan.components.platforms.balancers import BalancerSpec
+from inferplan.components.spec import Bytes, PinnedImage, Spec
 from inferplan.images.catalogue import default_image
 from inferplan.kube.facts import GatewayFacts
 from inferplan.kube.names import EPHEMERAL_STORAGE
@@ -44,15 +52,6 @@ Origin = Annotated[
     StringConstraints(pattern=r"^(\*|https?://[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?)$", max_length=270),
     Field(description="A web origin: scheme and host in lower case without a path, for example https://chat.acme.example."),
 ]
-
-
-def _reject_address(host: str) -> str:
-    if networks_of(host):
-        raise ValueError(f"{host!r} is an IP address, but an Ingress and a certificate need a DNS name. Use a name that resolves to it.")
-    return host
-
-
-PublicHost = Annotated[DnsName, AfterValidator(_reject_address)]
 
 
 class CorsSpec(Spec):
@@ -134,7 +133,7 @@ class GatewayFields(Spec):
         return []
 
 
-class NginxGatewaySpec(GatewayFields):
+class NginxGatewaySpec(ExposureFields, GatewayFields):
     """A gateway of nginx pods in the stack's namespace that check keys and forward calls."""
 
     enforces_expiry: ClassVar[bool] = True
@@ -145,24 +144,6 @@ class NginxGatewaySpec(GatewayFields):
     counts_requests: ClassVar[bool] = True
 
     implementation: Literal["nginx"] = "nginx"
-    host: PublicHost | None = None
-    """DNS name that clients call. Required unless exposure is internal."""
-    exposure: Literal["ingress", "gatewayApi", "loadBalancer", "internal"] = "ingress"
-    """The exposure: an Ingress, an HTTPRoute on an existing Gateway, a network load balancer, or only inside the cluster."""
-    path_prefix: Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_][A-Za-z0-9_.~-]*){1,4}$", max_length=200)] | None = None
-    """A path in front of the models' names that clients already use, for example /llm/v2. The Ingress or route takes only calls below it.
-    gRPC has no path. Default: none."""
-    tls: TlsSpec | None = None
-    alb: IngressBalancer | None = None
-    """An Application Load Balancer for exposure ingress. Its certificate replaces tls."""
-    nlb: ServiceBalancer | None = None
-    """A Network Load Balancer for exposure loadBalancer."""
-    insecure: bool = False
-    """Serves plain HTTP at the Ingress, so keys cross the network in plain text. For trials only."""
-    ingress_class_name: DnsName | None = None
-    """The ingress class. Default: the default class of the cluster."""
-    parent: GatewayParent | None = None
-    """The Gateway to attach to. Required for exposure gatewayApi."""
     replicas: Annotated[int, Field(ge=1, le=100)] = 2
     """Number of nginx pods."""
     autoscaling: AutoscalingSpec | None = None

@@ -1,4 +1,4 @@
-"""The platforms: every kind of cluster, and the kinds of pools and stores that clouds add. A cloud is added here, by its own folder.
+"""The platforms: every kind of cluster, and the kinds of pools that clouds add. A cloud is added here, by its own folder.
 
 The settings contain no credentials: those are in the user's kubeconfig and environment.
 """
@@ -13,7 +13,6 @@ from pydantic import Field, StringConstraints
 from inferplan.components.nodes.pool import Pool
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.components.platforms.aws.pool_spec import EksPool
-from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.components.platforms.platform import Cluster, Platform, Sections, no_controller
 from inferplan.kube.facts import ClusterFacts
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 CloudCluster: TypeAlias = EksCluster
 CloudPool: TypeAlias = EksPool
-CloudStore: TypeAlias = EfsStoreSpec
 Existing = Literal["existing", "none"]
 
 

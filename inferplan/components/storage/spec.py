@@ -13,8 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from inferplan.components.handles import ClusterTraits
-from inferplan.components.platforms.aws.store_spec import BucketCreation, KmsKeyArn
-from inferplan.components.platforms.spec import CloudStore
+from inferplan.components.platforms.aws.store_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
 from inferplan.components.spec import Bytes, DnsName, Spec, SpecError
 from inferplan.components.storage.fields import BucketName, CaBundleSpec, RemoteStoreSpec, StoreNetworks, parsed_url
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
@@ -141,7 +140,8 @@ class S3StoreSpec(RemoteStoreSpec):
 
 
 StoreSpec = Annotated[
-    S3StoreSpec | NfsStoreSpec | CloudStore | ClaimStoreSpec | NodeDiskStoreSpec | HttpStoreSpec | HubStoreSpec, Field(discriminator="kind")
+    S3StoreSpec | NfsStoreSpec | EfsStoreSpec | ClaimStoreSpec | NodeDiskStoreSpec | HttpStoreSpec | HubStoreSpec,
+    Field(discriminator="kind"),
 ]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), Field(description="A sha256 in 64 lower-case hex digits.")]
 

@@ -36,7 +36,8 @@ def gateway_notes(workspace: Workspace) -> Iterator[str]:
     settings, gateway = workspace.settings, workspace.settings.gateway
     yield from expiring(settings.consumers, workspace.typed, keys.today())
     if gateway is not None:
-        yield from route_notes(gateway, grpc=speaks_grpc(contract_of(settings).endpoints.values()))
+        grpc = gateway.carries_grpc and speaks_grpc(contract_of(settings).endpoints.values())
+        yield from route_notes(gateway.access, grpc=grpc, differences=gateway.differences)
     yield from server_notes(settings)
 
 

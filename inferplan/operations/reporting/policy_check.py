@@ -16,7 +16,8 @@ from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, check_stack, expiry_message
 from inferplan.policies.engine.resource import Resource, Stack
-from inferplan.policies.engine.settings import STATES, SettingsError, read_settings, today
+from inferplan.policies.engine.settings import STATES, SettingsError, today
+from inferplan.policies.engine.settings_reader import read_settings
 from inferplan.policies.pages import listing, page
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
 from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from inferplan.components.spec import KeyPath, SpecError
-from inferplan.stackfile import errors
+from inferplan.components.spec import SpecError
+from inferplan.stackfile.checks import access, capacity, data, egress, key_history, names, paths, placement, queues
 
 if TYPE_CHECKING:
     from inferplan.stackfile.stack import StackSettings
@@ -17,8 +17,6 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
 
     `has_key_seed` says whether the stack has an `apiKeySeed`; the checks do not need its value.
     """
-    from inferplan.stackfile.checks import access, capacity, data, egress, key_history, names, paths, placement, queues
-
     yield from names.errors(settings)
     yield from placement.errors(settings)
     yield from capacity.errors(settings)
@@ -29,13 +27,3 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
     yield from settings.cluster.errors(settings)
     yield from access.errors(settings, has_key_seed=has_key_seed)
     yield from key_history.errors(settings)
-
-
-def unknown(path: KeyPath, name: str, noun: str, known: Collection[str], section: str) -> SpecError:
-    """The error of `name` at `path`, an unknown `noun` of `section`; it lists the closest and the known names."""
-    return SpecError(path, errors.unknown(noun, name, known, remedy=f"Add one under {section}."))
-
-
-def below(path: KeyPath, relative: Iterable[SpecError]) -> Iterator[SpecError]:
-    """Errors whose paths start below `path`, with the whole path."""
-    yield from (SpecError((*path, *each.path), each.message) for each in relative)

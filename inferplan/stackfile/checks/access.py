@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from inferplan.components.spec import KeyPath, SpecError
-from inferplan.stackfile.checks import unknown
+from inferplan.stackfile.checks.located import unknown
 
 if TYPE_CHECKING:
     from inferplan.components.benchmark.spec import BenchmarkSpec

@@ -12,7 +12,7 @@ from inferplan.components.nodes.accelerators import lookup
 from inferplan.components.preheat.spec import artifact_job
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.kube.quantity import bytes_of
-from inferplan.stackfile.checks import below, unknown
+from inferplan.stackfile.checks.located import below, unknown
 
 if TYPE_CHECKING:
     from inferplan.components.serving.spec import ModelSpec

@@ -13,7 +13,7 @@ from inferplan.components.serving.demand import accelerators_of_others, demand_o
 from inferplan.components.spec import SpecError
 from inferplan.kube.names import HUGEPAGES, ZONE_LABEL
 from inferplan.kube.quantity import bytes_of, millicores_of
-from inferplan.stackfile.checks import below, unknown
+from inferplan.stackfile.checks.located import below, unknown
 
 if TYPE_CHECKING:
     from inferplan.components.handles import NodeTarget

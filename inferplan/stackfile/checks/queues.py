@@ -11,7 +11,7 @@ from inferplan.components.queue.spec import cluster_scoped_name
 from inferplan.components.serving.demand import SIDECAR, demand_of
 from inferplan.components.spec import SpecError
 from inferplan.stackfile import errors as errors_of
-from inferplan.stackfile.checks import below, unknown
+from inferplan.stackfile.checks.located import below, unknown
 
 if TYPE_CHECKING:
     from inferplan.components.handles import NodeTarget

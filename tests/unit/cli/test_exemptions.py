@@ -11,7 +11,8 @@ from inferplan.operations.reporting.policy_check import MOST_DRAFTS, exemption_d
 from inferplan.policies.engine.evaluate import Outcome, State
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, make_report
-from inferplan.policies.engine.settings import Settings, SettingsError, read_settings
+from inferplan.policies.engine.settings import Settings, SettingsError
+from inferplan.policies.engine.settings_reader import read_settings
 
 RULE = all_rules()["pod-require-read-only-root"]
 TODAY = "2026-11-21"

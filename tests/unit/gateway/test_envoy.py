@@ -208,6 +208,6 @@ def test_what_routes_cannot_say_is_noted_where_it_matters():
     written = {"host": "a.example", "exposure": "gatewayApi", "parent": {"name": "a", "namespace": "b", "sectionName": "https"}}
     spec = NginxGatewaySpec.model_validate(written)
     assert spec.parent is not None
-    assert list(route_notes(spec, grpc=False)) == []
-    [note] = route_notes(spec, grpc=True)
+    assert list(route_notes(spec.access, grpc=False, differences=spec.differences)) == []
+    [note] = route_notes(spec.access, grpc=True, differences=spec.differences)
     assert "a GRPCRoute cannot set a timeout, and an Envoy Gateway ends calls after 15 s" in note

@@ -9,7 +9,8 @@ from typing import Any
 from inferplan.operations.project import stack_files
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
-from inferplan.policies.engine.settings import read_settings, today
+from inferplan.policies.engine.settings import today
+from inferplan.policies.engine.settings_reader import read_settings
 from inferplan.rehearsal.engine.program.record import record
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.stackfile.reader import read_stack

@@ -7,7 +7,8 @@ import pytest
 from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
-from inferplan.policies.engine.settings import parse_settings, today
+from inferplan.policies.engine.settings import today
+from inferplan.policies.engine.settings_reader import parse_settings
 from inferplan.review.report import make_report
 from tests.review_streams import preview, step
 from tests.unit.serving.models import container_of, declared, vllm

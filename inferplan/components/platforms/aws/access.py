@@ -16,7 +16,7 @@ from pulumi_aws import eks
 from inferplan.components.platforms.aws.lookups import caller_arn
 
 if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.cluster_spec import EksClusterHandle
+    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 
 
 def auto_mode_nodes(

@@ -8,7 +8,8 @@ import pulumi
 from pulumi_aws import eks, iam
 
 from inferplan.components.naming import autonamed
-from inferplan.components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.creation_spec import AddonSettings, EksCreation
 from inferplan.components.platforms.aws.iam import ROLE_NAME, pod_identity_trust
 
@@ -49,7 +50,7 @@ class ClusterAddons(pulumi.ComponentResource):
 
 
 def addons_before_nodes(
-    name: str, spec: EksCluster, create: EksCreation, cluster: eks.Cluster, child: pulumi.ResourceOptions
+    name: str, spec: EksClusterFields, create: EksCreation, cluster: eks.Cluster, child: pulumi.ResourceOptions
 ) -> tuple[pulumi.Resource, ...]:
     """Create the network, proxy and identity agent add-ons: DaemonSets that are healthy without nodes, and that nodes need to become Ready."""
     trust = pod_identity_trust(cluster=spec.name, namespace="kube-system", account="aws-node")

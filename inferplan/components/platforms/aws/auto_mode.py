@@ -6,14 +6,9 @@ Sources: EKS user guide, "Learn about Amazon EKS Auto Mode Managed instances" an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
 
-from inferplan.components.nodes.pool import Pool
+from inferplan.components.platforms.aws.pool_fields import EksPoolFields, NodeKind
 
-if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.pool_spec import EksPool
-
-NodeKind = Literal["autoMode", "nodeGroup"]
 # "EKS Auto Mode supported instance reference", read 2026-11: every family with an NVIDIA GPU, and the general ones of the third
 # generation and later. dl1 (Gaudi), g7 and p3 are not in it.
 # fmt: off
@@ -28,34 +23,9 @@ FAMILIES = frozenset((
     "t4g", "t3", "t3a", "t2", "i8ge", "i7i", "i8g", "i7ie", "i4g", "i4i", "i3", "i3en",
 ))
 # fmt: on
-# The same page: the limit is applied after the usual number of an instance type.
-MOST_PODS = 110
 
 
-class AutoModeChoice(Pool):
-    """The field with which a pool chooses between EKS Auto Mode and managed node groups."""
-
-    nodes: NodeKind | None = None
-    """The operator of the nodes: `autoMode` (EKS Auto Mode starts and ends them with the pods) or `nodeGroup` (managed node groups of this stack).
-    Default: autoMode if the cluster has it and the pool's settings allow it, else nodeGroup."""
-
-    @property
-    def is_auto_mode(self) -> bool:
-        """True if EKS Auto Mode runs the nodes. Known once the stack has resolved the default."""
-        return self.nodes == "autoMode"
-
-    @property
-    def auto_mode_labels(self) -> dict[str, str]:
-        """The labels that EKS sets on nodes of Auto Mode; empty for a node group."""
-        return {"eks.amazonaws.com/compute-type": "auto"} if self.is_auto_mode else {}
-
-    @property
-    def max_pods(self) -> int:
-        most = super().max_pods
-        return min(most, MOST_PODS) if self.is_auto_mode else most
-
-
-def obstacles(pool: EksPool, *, keeps_models: bool = False) -> Iterator[str]:
+def obstacles(pool: EksPoolFields, *, keeps_models: bool = False) -> Iterator[str]:
     """Yield why EKS Auto Mode cannot carry `pool`; `keeps_models` is true if a store keeps models in a directory of its nodes."""
     outside = sorted({name.partition(".")[0] for name in pool.machines} - FAMILIES)
     if outside:
@@ -65,7 +35,7 @@ def obstacles(pool: EksPool, *, keeps_models: bool = False) -> Iterator[str]:
         yield "a store keeps models in a directory of its nodes, whose file system is read-only in EKS Auto Mode"
 
 
-def preferred(pool: EksPool, *, keeps_models: bool = False) -> tuple[NodeKind, str]:
+def preferred(pool: EksPoolFields, *, keeps_models: bool = False) -> tuple[NodeKind, str]:
     """Return where `pool` runs by default in a cluster with Auto Mode, and why if that is a node group."""
     reason = next(obstacles(pool, keeps_models=keeps_models), "")
     if not reason and pool.capacity_reservation is not None:
@@ -77,7 +47,7 @@ def preferred(pool: EksPool, *, keeps_models: bool = False) -> tuple[NodeKind, s
 
 # Auto Mode selects the image, and has no user data, launch template or placement group (the pages above; "Manage EFA devices on Amazon
 # EKS", read 2026-11: EFA only with every interface of type EFA, and no placement groups).
-_OBSTACLES: tuple[tuple[Callable[[EksPool], bool], str], ...] = (
+_OBSTACLES: tuple[tuple[Callable[[EksPoolFields], bool], str], ...] = (
     (lambda pool: pool.vendor == "habana", "EKS Auto Mode has no driver for Gaudi"),
     (lambda pool: pool.ami_type is not None or pool.ami_id is not None, "EKS Auto Mode selects the image itself, so amiType has no effect"),
     (lambda pool: pool.release_version is not None, "EKS Auto Mode selects the image itself, so releaseVersion has no effect"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.platforms.aws.auto_mode import obstacles
-from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.creation_spec import EksCreation
 from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
@@ -30,7 +30,7 @@ _DRAIN_LIMIT_SECONDS = 900
 _MI = 2**20
 
 
-def errors(cluster: EksCluster, sections: Sections) -> Iterator[SpecError]:
+def errors(cluster: EksClusterFields, sections: Sections) -> Iterator[SpecError]:
     """Check pools, stores and certificates of a stack on `cluster`."""
     pools = {name: pool for name, pool in sections.node_pools.items() if isinstance(pool, EksPool)}
     keepers = {store.node_pool for store in sections.storage.values()}
@@ -49,7 +49,7 @@ def errors(cluster: EksCluster, sections: Sections) -> Iterator[SpecError]:
         yield from _oversized_preheats(sections)
 
 
-def _auto_mode_errors(name: str, pool: EksPool, cluster: EksCluster, *, keeps_models: bool) -> Iterator[SpecError]:
+def _auto_mode_errors(name: str, pool: EksPool, cluster: EksClusterFields, *, keeps_models: bool) -> Iterator[SpecError]:
     if not pool.is_auto_mode:
         return
     path = ("nodePools", name, "nodes")
@@ -59,7 +59,7 @@ def _auto_mode_errors(name: str, pool: EksPool, cluster: EksCluster, *, keeps_mo
         yield SpecError(path, f"autoMode: {reasons}. Change these settings, or set nodes: nodeGroup.")
 
 
-def _unreachable_api_server(create: EksCreation, cluster: EksCluster) -> Iterator[SpecError]:
+def _unreachable_api_server(create: EksCreation, cluster: EksClusterFields) -> Iterator[SpecError]:
     """Check that someone can reach the API server of a new VPC, which has no route to any other network on its first day."""
     if cluster.subnets is None and "public_access_cidrs" not in create.model_fields_set:
         yield SpecError(
@@ -70,7 +70,7 @@ def _unreachable_api_server(create: EksCreation, cluster: EksCluster) -> Iterato
         )
 
 
-def _zone_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[SpecError]:
+def _zone_errors(name: str, pool: EksPool, cluster: EksClusterFields) -> Iterator[SpecError]:
     here = ("nodePools", name)
     zones: list[tuple[KeyPath, str]] = [((*here, "zones", index), zone) for index, zone in enumerate(pool.zones or [])]
     if pool.capacity_reservation is not None:
@@ -86,7 +86,7 @@ def _zone_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[Spec
             yield SpecError(path, f"The cluster has no subnet in {zone!r}. {remedy}")
 
 
-def _type_errors(name: str, pool: EksPool, cluster: EksCluster) -> Iterator[SpecError]:
+def _type_errors(name: str, pool: EksPool, cluster: EksClusterFields) -> Iterator[SpecError]:
     """Check the image release, the instance types and the spot capacity of a pool."""
     here = ("nodePools", name)
     version = None if cluster.create is None else cluster.create.kubernetes_version
@@ -169,7 +169,7 @@ def _blocked_update(name: str, pool: EksPool, models: dict[str, ServedModel]) ->
             )
 
 
-def _store_errors(sections: Sections, cluster: EksCluster) -> Iterator[SpecError]:
+def _store_errors(sections: Sections, cluster: EksClusterFields) -> Iterator[SpecError]:
     for name, store in sections.storage.items():
         if isinstance(store, EfsStoreSpec) and store.file_system_id is None:
             if not cluster.zones:
@@ -185,7 +185,7 @@ def _store_errors(sections: Sections, cluster: EksCluster) -> Iterator[SpecError
             yield SpecError(("storage", name, "region"), f"{problem} Remove region.")
 
 
-def _arn_regions(sections: Sections, cluster: EksCluster) -> Iterator[SpecError]:
+def _arn_regions(sections: Sections, cluster: EksClusterFields) -> Iterator[SpecError]:
     """Check the regions of KMS keys and certificates, which only resources of the same region can use."""
     arns: list[tuple[KeyPath, str | None, str, str]] = []
     for name, store in sections.storage.items():
@@ -202,7 +202,7 @@ def _arn_regions(sections: Sections, cluster: EksCluster) -> Iterator[SpecError]
             yield SpecError(path, f"{arn!r} is in {there}, but {user} is in {here}. Use one of {here}.")
 
 
-def _unreachable_file_system(name: str, sections: Sections, cluster: EksCluster) -> Iterator[SpecError]:
+def _unreachable_file_system(name: str, sections: Sections, cluster: EksClusterFields) -> Iterator[SpecError]:
     """Check that nodes without the stack's security groups do not mount its file systems: such a mount hangs for minutes."""
     for key, model in sections.models.items():
         pool = sections.node_pools.get(model.pool)

@@ -15,7 +15,9 @@ from inferplan.components.naming import autonamed
 from inferplan.components.platforms.aws.access import administrators, warn_about_access
 from inferplan.components.platforms.aws.addons import addons_before_nodes
 from inferplan.components.platforms.aws.aws_api import aws_api
-from inferplan.components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle, EksCreation
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
+from inferplan.components.platforms.aws.creation_spec import EksCreation
 from inferplan.components.platforms.aws.iam import ROLE_NAME, service_trust
 from inferplan.components.platforms.aws.lookups import look_up
 from inferplan.components.platforms.aws.network import EksNetwork, network_name
@@ -24,7 +26,7 @@ from inferplan.components.platforms.aws.network import EksNetwork, network_name
 _AUTO_MODE_POLICIES = ("AmazonEKSComputePolicy", "AmazonEKSBlockStoragePolicy", "AmazonEKSLoadBalancingPolicy", "AmazonEKSNetworkingPolicy")
 
 
-def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> EksClusterHandle:
+def adopted_cluster(spec: EksClusterFields, *, provider: pulumi.ProviderResource) -> EksClusterHandle:
     """Return the handle of an existing cluster. Raises pulumi.RunError with the field that names it if it does not exist."""
     remedy = f"Correct cluster.name or cluster.region ({spec.region}), check the credentials, or add cluster.create to create the cluster."
     options = pulumi.InvokeOptions(provider=provider)
@@ -42,7 +44,7 @@ def adopted_cluster(spec: EksCluster, *, provider: pulumi.ProviderResource) -> E
     )
 
 
-def _common_fields(spec: EksCluster, cluster: eks.Cluster | pulumi.Output[eks.GetClusterResult]) -> dict[str, Any]:
+def _common_fields(spec: EksClusterFields, cluster: eks.Cluster | pulumi.Output[eks.GetClusterResult]) -> dict[str, Any]:
     """Return the fields of the handle that an existing and a created cluster have in common."""
     issuer = cluster.identities[0].oidcs[0].issuer
     return {
@@ -73,7 +75,7 @@ class CreatedCluster(pulumi.ComponentResource):
     """
 
     def __init__(
-        self, name: str, spec: EksCluster, create: EksCreation, *, node_groups: bool, opts: pulumi.ResourceOptions | None = None
+        self, name: str, spec: EksClusterFields, create: EksCreation, *, node_groups: bool, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("inferplan:cluster:CreatedCluster", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
@@ -118,7 +120,7 @@ class CreatedCluster(pulumi.ComponentResource):
         self.register_outputs({"name": cluster.name, "endpoint": cluster.endpoint})
 
 
-def _existing_subnets(spec: EksCluster, options: pulumi.InvokeOptions) -> dict[str, pulumi.Output[str]]:
+def _existing_subnets(spec: EksClusterFields, options: pulumi.InvokeOptions) -> dict[str, pulumi.Output[str]]:
     return {zone: pulumi.Output.from_input(_existing_subnet(zone, subnet, options)) for zone, subnet in (spec.subnets or {}).items()}
 
 
@@ -135,7 +137,7 @@ async def _existing_subnet(zone: str, subnet: str, options: pulumi.InvokeOptions
 
 def _cluster(
     name: str,
-    spec: EksCluster,
+    spec: EksClusterFields,
     create: EksCreation,
     *,
     role: iam.Role,

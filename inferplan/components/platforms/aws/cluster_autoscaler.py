@@ -21,7 +21,8 @@ from inferplan.components.serving.demand import GRACE_MARGIN_SECONDS, PRE_STOP_S
 from inferplan.images.catalogue import catalogue, default_image
 
 if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
+    from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
+    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
     from inferplan.components.platforms.aws.pool_spec import EksPool
     from inferplan.components.platforms.platform import Sections
 
@@ -62,7 +63,13 @@ class ClusterAutoscaler(pulumi.ComponentResource):
     """
 
     def __init__(
-        self, cluster: EksCluster, *, home: EksClusterHandle, sections: Sections, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
+        self,
+        cluster: EksClusterFields,
+        *,
+        home: EksClusterHandle,
+        sections: Sections,
+        namespace: pulumi.Input[str],
+        opts: pulumi.ResourceOptions,
     ) -> None:
         groups = node_groups(sections)
         super().__init__("inferplan:cluster:ClusterAutoscaler", NAME, {"spec": {"pools": sorted(groups)}}, opts)
@@ -117,7 +124,7 @@ def image_of(kubernetes_version: str) -> str:
     return default_image(row if row in catalogue() else [each for each in catalogue() if each.startswith(f"{NAME}-")][-1])
 
 
-def _arguments(cluster: EksCluster, termination_seconds: int) -> list[str]:
+def _arguments(cluster: EksClusterFields, termination_seconds: int) -> list[str]:
     return [
         "--cloud-provider=aws",
         # EKS tags the Auto Scaling groups of its node groups (EKS user guide, "Simplify node lifecycle with managed node groups", read 2026-11).
@@ -145,7 +152,7 @@ def _longest_termination(sections: Sections) -> int:
     )
 
 
-def _container(cluster: EksCluster, termination_seconds: int) -> core.ContainerArgsDict:
+def _container(cluster: EksClusterFields, termination_seconds: int) -> core.ContainerArgsDict:
     health: core.HTTPGetActionArgsDict = {"path": "/health-check", "port": _METRICS}
     return {
         "name": NAME,

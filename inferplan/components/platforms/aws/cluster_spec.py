@@ -1,72 +1,19 @@
-"""The settings of an EKS cluster: an existing one, or one to create with its network; and the handle of its live values.
-
-They contain no credentials: the caller's credentials select the AWS account.
-"""
+"""The member `eks` of the union of clusters: its resources, notes and errors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator
 
-from pydantic import Field, StringConstraints, model_validator
-
-from inferplan.components.nodes.pool import NodeLocation, Pool
-from inferplan.components.platforms.aws import aws_api
+from inferplan.components.platforms.aws import aws_api, checks
 from inferplan.components.platforms.aws.auto_mode import preferred
-from inferplan.components.platforms.aws.creation_spec import AwsZone, EksCreation, Region, SubnetId
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
-from inferplan.components.platforms.platform import Cluster, Platform, Sections, no_controller
-from inferplan.components.spec import FieldError, KeyPath, SpecError
-from inferplan.kube.facts import ClusterFacts
-
-if TYPE_CHECKING:
-    import pulumi
-
-    from inferplan.components.gateway.exposure_spec import Access
-
-Controller = Literal["install", "existing", "none"]
-
-CONTROLLERS_NAMESPACE = "cluster-controllers"
+from inferplan.components.platforms.platform import Platform, Sections
+from inferplan.components.spec import SpecError
 
 
-class EksCluster(Cluster):
+class EksCluster(EksClusterFields):
     """An EKS cluster. Without `create` it is an existing cluster, which is not changed."""
-
-    provider: Literal["eks"]
-    auto_mode: bool | None = None
-    """True if EKS Auto Mode runs nodes, load balancers and block storage. Default: true for a created cluster. On an existing cluster,
-    true means that it has Auto Mode already; false is the default."""
-    autoscaler: Controller | None = None
-    """The autoscaler that adds nodes to node groups: `install` (the Cluster Autoscaler, by this stack), `existing` (it runs in the
-    cluster) or `none`. Default: install for a created cluster, none for an existing one."""
-    load_balancer_controller: Controller | None = None
-    """The AWS Load Balancer Controller: `install` (by this stack), `existing` (it runs in the cluster) or `none`. Default: install for a
-    created cluster whose gateway needs it, existing for an existing cluster."""
-    name: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$")]
-    """The name of the cluster."""
-    region: Region
-    create: EksCreation | None = None
-    subnets: Annotated[dict[AwsZone, SubnetId], Field(min_length=1, max_length=6)] | None = None
-    """Existing private subnets by zone. Default: the subnets of the existing cluster, or those of the created VPC."""
-    account: Annotated[str, StringConstraints(pattern=r"^[0-9]{12}$")] | None = None
-    """The AWS account of this stack. Credentials of another account are rejected. Default: any account."""
-    identity: Literal["podIdentity", "irsa"] = "podIdentity"
-    """The way in which pods get AWS roles: EKS Pod Identity (an existing cluster needs its agent), or IRSA with the cluster's OIDC provider."""
-    cni_uses_node_role: bool = True
-    """True if the VPC CNI of an existing cluster uses the permissions of the nodes; false if it has its own role."""
-    tags: dict[Annotated[str, StringConstraints(min_length=1, max_length=128)], Annotated[str, StringConstraints(max_length=256)]] = {}
-    """Tags of every AWS resource of this stack."""
-
-    # Tags, protection and logs show at the resources.
-    stated: ClassVar[Mapping[str, Any]] = {
-        "create": {"kubernetes_version", "support", "zones", "public_access_cidrs", "admins", "log_retention_days", "protect"},
-        **dict.fromkeys(("name", "region", "tags"), True),
-    }
-    cloud: ClassVar[str | None] = "AWS"
-    controllers_namespace: ClassVar[str | None] = CONTROLLERS_NAMESPACE
-    creates_buckets: ClassVar[bool] = True
-    fake_node_error: ClassVar[str | None] = "Simulated pools are not allowed on EKS. Use provider: eks or existing."
 
     def platform(self, sections: Sections, *, stack: str, simulated_kubeconfig: str) -> Platform:
         del simulated_kubeconfig
@@ -77,84 +24,6 @@ class EksCluster(Cluster):
         from inferplan.components.platforms.aws.platform import aws_platform
 
         return aws_platform(self, sections, stack)
-
-    @property
-    def facts(self) -> ClusterFacts:
-        made = self.create
-        names = () if made is None else ("kubernetes_version", "support", "admins")
-        networks = () if made is None else made.public_access_cidrs
-        created = {name: getattr(made, name) for name in names}
-        return self.facts_as(ClusterFacts, target=f"{self.region}/{self.name}", zones=self.zones, api_networks=networks, **created)
-
-    @property
-    def example_share(self) -> str:
-        """An EFS file system. Any node of an existing cluster may run a preheat, and its subnets have to be known."""
-        if self.is_created:
-            return "{kind: efs}"
-        return "{kind: efs, openTo: cluster}" + ("" if self.zones else f" (with cluster.subnets: {{{self.region}a: subnet-...}})")
-
-    @property
-    def location(self) -> NodeLocation:
-        return NodeLocation(region=self.region, zones=self.zones)
-
-    @property
-    def is_created(self) -> bool:
-        return self.create is not None
-
-    @property
-    def assigns_pod_identities(self) -> bool:
-        return self.identity == "podIdentity"
-
-    def resolved(self, pool: Pool, *, keeps_models: bool) -> Pool:
-        if isinstance(pool, EksPool) and pool.nodes is None and self.has_auto_mode:
-            return pool.model_copy(update={"nodes": preferred(pool, keeps_models=keeps_models)[0]})
-        return pool
-
-    @property
-    def has_auto_mode(self) -> bool:
-        return self.is_created if self.auto_mode is None else self.auto_mode
-
-    @property
-    def balances_in_auto_mode(self) -> bool:
-        """True if EKS Auto Mode creates the load balancers, not the AWS Load Balancer Controller."""
-        return self.has_auto_mode and self.load_balancer_controller in (None, "none")
-
-    @property
-    def autoscaler_choice(self) -> Controller:
-        return self.autoscaler or ("install" if self.is_created else "none")
-
-    @property
-    def autoscaler_remedies(self) -> tuple[str, ...]:
-        existing = () if self.is_created else ("autoscaler: existing (if one runs in the cluster)",)
-        return (*existing, "autoscaler: install")
-
-    def load_balancer_choice(self, access: Access) -> Controller:
-        """Return the AWS Load Balancer Controller for the gateway's `access`, defaults applied. EKS Auto Mode needs none."""
-        default = "existing" if not self.is_created else "none" if access.balancer is None or self.has_auto_mode else "install"
-        return self.load_balancer_controller or default
-
-    def installs_load_balancers(self, access: Access | None) -> bool:
-        """True if this stack installs the AWS Load Balancer Controller: as the user wrote, else for the gateway's load balancer."""
-        return access is not None and access.balancer is not None and self.load_balancer_choice(access) == "install"
-
-    def unserved(self, access: Access) -> str | None:
-        """Return the missing controller. EKS Auto Mode and an installed controller serve the load balancers of AWS only."""
-        choice = self.load_balancer_choice(access)
-        if access.controller is None or choice == "existing":
-            return None
-        if access.balancer is None:
-            return no_controller(access.controller, "you install it (docs/aws.md)")
-        if choice == "install" or self.has_auto_mode:
-            return None
-        return no_controller(access.controller, "cluster has loadBalancerController: install")
-
-    def installs_autoscaler(self, sections: Sections) -> bool:
-        """True if this stack installs the Cluster Autoscaler: as the user wrote, else for node groups that can grow."""
-        groups = node_groups(sections).values()
-        return self.autoscaler_choice == "install" and any(self.autoscaler or pool.size.max > pool.size.min for pool in groups)
-
-    def adds_nodes(self, pool: Pool) -> bool:
-        return (isinstance(pool, EksPool) and pool.is_auto_mode) or (pool.creates_nodes and self.autoscaler_choice != "none")
 
     def notes(self, sections: Sections) -> Iterator[str]:
         """Yield how to reach a private API server, why pools stay node groups, and which may be in zones without their instance types."""
@@ -176,67 +45,5 @@ class EksCluster(Cluster):
                 yield from (f"nodePools.{name}: {sentence}" for sentence in scarce)
 
     def errors(self, sections: Sections) -> Iterator[SpecError]:
-        from inferplan.components.platforms.aws.checks import errors
-
         yield from super().errors(sections)
-        yield from errors(self, sections)
-
-    @property
-    def zones(self) -> tuple[str, ...]:
-        """The zones in the settings; empty for an existing cluster without subnets."""
-        if self.subnets is not None:
-            return tuple(self.subnets)
-        return tuple(self.create.zones or ()) if self.create is not None else ()
-
-    @model_validator(mode="after")
-    def _check_network(self) -> Self:
-        outside = [zone for zone in self.zones if aws_api.region_of_zone(zone) != self.region]
-        errors = [*self._zone_errors(outside), *([] if self.create is None else self._creation_errors(self.create, outside))]
-        if errors:
-            path: KeyPath = ()
-            if outside:
-                path = ("subnets", outside[0]) if self.subnets is not None else ("create", "zones", self.zones.index(outside[0]))
-            raise FieldError(" ".join(errors), *path)
-        return self
-
-    def _zone_errors(self, outside: list[str]) -> Iterator[str]:
-        if outside:
-            subject = f"Zone {outside[0]} is" if len(outside) == 1 else f"Zones {', '.join(outside)} are"
-            yield f"{subject} not in region {self.region}. Use zones of that region, for example {self.region}a, or change region."
-
-    def _creation_errors(self, create: EksCreation, outside: list[str]) -> Iterator[str]:
-        if (self.subnets is None) == (create.zones is None):
-            yield "A created cluster requires either create.zones, for its own VPC, or existing subnets (zone: id). Set one of them."
-        local = [zone for zone in self.zones if zone not in outside and len(zone) > len(self.region) + 1]
-        if local:
-            yield f"{', '.join(local)} is a local zone, which EKS does not support for the control plane. Use for example {self.region}a."
-        if self.subnets is not None and len(self.subnets) < 2:
-            yield f"subnets has one zone ({self.zones[0]}), but EKS requires two. Add a subnet in another zone."
-        foreign = [arn for arn in create.admins if self.account is not None and f"::{self.account}:" not in arn]
-        if foreign:
-            yield f"create.admins has {foreign[0]}, which is not in account {self.account}. Use principals of that account."
-
-
-@dataclass(frozen=True, kw_only=True)
-class EksClusterHandle:
-    """Outputs of an EKS cluster for pools, stores, identities and the Kubernetes provider.
-
-    `subnets` are private subnets by zone, empty if only the cluster's own subnets (`own_subnets`) are known. `before_nodes`
-    must exist before a node can join.
-    """
-
-    name: pulumi.Input[str]
-    region: str
-    arn: pulumi.Output[str]
-    endpoint: pulumi.Output[str]
-    certificate_authority: pulumi.Output[str]
-    service_cidr: pulumi.Output[str]
-    kubernetes_version: pulumi.Output[str]
-    security_group: pulumi.Output[str]
-    vpc: pulumi.Output[str]
-    oidc_issuer: pulumi.Output[str]
-    oidc_provider_arn: pulumi.Output[str]
-    subnets: Mapping[str, pulumi.Input[str]]
-    own_subnets: pulumi.Input[list[str]]
-    tags: Mapping[str, str]
-    before_nodes: tuple[pulumi.Resource, ...] = field(default=(), repr=False)
+        yield from checks.errors(self, sections)

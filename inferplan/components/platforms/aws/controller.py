@@ -11,8 +11,8 @@ from inferplan.components.fields import present
 from inferplan.components.kubernetes import apps, core, meta, networking, rbac
 from inferplan.components.naming import labels, selector
 from inferplan.components.network import POD_IDENTITY_AGENT, outside, policy, tcp
-from inferplan.components.platforms.aws.cluster_spec import CONTROLLERS_NAMESPACE as NAMESPACE
-from inferplan.components.platforms.aws.cluster_spec import EksClusterHandle
+from inferplan.components.platforms.aws.cluster_handle import CONTROLLERS_NAMESPACE as NAMESPACE
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.iam import Document, pod_role
 from inferplan.components.pod_parts import container_security, pod_security
 

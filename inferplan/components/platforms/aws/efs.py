@@ -20,7 +20,7 @@ from inferplan.components.platforms.aws.lookups import look_up, look_up_kms_key
 from inferplan.components.storage.static_volume import static_claim
 
 if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.cluster_spec import EksClusterHandle
+    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
     from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 
 _DRIVER = "efs.csi.aws.com"

@@ -15,7 +15,7 @@ from pulumi_aws import eks, iam
 
 from inferplan.components.handles import WorkloadIdentity
 from inferplan.components.naming import autonamed
-from inferplan.components.platforms.aws.cluster_spec import EksClusterHandle
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 
 Document = dict[str, Any]
 Statement = dict[str, Any]

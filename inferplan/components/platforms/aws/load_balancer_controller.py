@@ -27,7 +27,8 @@ from inferplan.components.platforms.aws.network import network_name
 from inferplan.images.catalogue import default_image
 
 if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
+    from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
+    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 
 NAME = "aws-load-balancer-controller"
 _GROUP = "elbv2.k8s.aws"
@@ -68,7 +69,7 @@ class LoadBalancerController(pulumi.ComponentResource):
 
     def __init__(
         self,
-        cluster: EksCluster,
+        cluster: EksClusterFields,
         *,
         home: EksClusterHandle,
         namespace: pulumi.Input[str],
@@ -148,7 +149,7 @@ def _admit_api_server(controller: Controller, opts: pulumi.ResourceOptions) -> N
     core.Service(_WEBHOOK, metadata=controller.metadata(_WEBHOOK), spec=spec, opts=opts)
 
 
-def _container(cluster: EksCluster, vpc: pulumi.Input[str], ingress_class: str | None) -> core.ContainerArgsDict:
+def _container(cluster: EksClusterFields, vpc: pulumi.Input[str], ingress_class: str | None) -> core.ContainerArgsDict:
     health: core.HTTPGetActionArgsDict = {"path": "/healthz", "port": _HEALTH}
     return {
         "name": "controller",

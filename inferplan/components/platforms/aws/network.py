@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pulumi
 from pulumi_aws import ec2
 
-from inferplan.components.platforms.aws.cluster_spec import EksCreation
+from inferplan.components.platforms.aws.creation_spec import EksCreation
 
 
 def network_name(cluster: str) -> str:

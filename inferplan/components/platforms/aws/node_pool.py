@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inferplan.components.handles import NodeTarget
-    from inferplan.components.platforms.aws.cluster_spec import EksClusterHandle
+    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
     from inferplan.components.platforms.aws.pool_spec import EksPool
 
 GROUP_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")

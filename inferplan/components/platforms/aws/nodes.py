@@ -14,7 +14,8 @@ from inferplan.components.kubernetes import core, meta, networking
 from inferplan.components.naming import labels
 from inferplan.components.platforms.aws.access import auto_mode_nodes, kubeconfig
 from inferplan.components.platforms.aws.auto_pool import AutoNodePool
-from inferplan.components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.load_balancers import AUTO_MODE
 from inferplan.components.platforms.aws.node_pool import AUTO_MODE_POLICIES, CNI_POLICY, GROUP_POLICIES, EksNodePool, NodeIdentity
 from inferplan.components.platforms.aws.pool_spec import EksPool
@@ -38,7 +39,7 @@ class Nodes:
 def declare_nodes(
     pools: Mapping[str, EksPool],
     sections: Sections,
-    cluster: EksCluster,
+    cluster: EksClusterFields,
     home: EksClusterHandle,
     access: tuple[pulumi.Resource, ...],
     provider: pulumi.ProviderResource,
@@ -94,7 +95,9 @@ def declare_nodes(
 class AutoModeSettings(pulumi.ComponentResource):
     """The objects with which a created cluster uses EKS Auto Mode: enforcement of NetworkPolicies, and the class of the gateway's Ingress."""
 
-    def __init__(self, name: str, cluster: EksCluster, sections: Sections, *, node_groups: bool, opts: pulumi.ResourceOptions) -> None:
+    def __init__(
+        self, name: str, cluster: EksClusterFields, sections: Sections, *, node_groups: bool, opts: pulumi.ResourceOptions
+    ) -> None:
         access = None if sections.gateway is None else sections.gateway.access
         ingress_class = None
         if cluster.balances_in_auto_mode and isinstance(access, IngressAccess) and access.alb is not None:

@@ -11,7 +11,8 @@ import pulumi_aws as aws
 from inferplan.components.platforms.aws.access import kubeconfig
 from inferplan.components.platforms.aws.addons import ClusterAddons
 from inferplan.components.platforms.aws.cluster import CreatedCluster, adopted_cluster
-from inferplan.components.platforms.aws.cluster_spec import EksCluster, EksClusterHandle
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.controller import NAMESPACE
 from inferplan.components.platforms.aws.efs import EfsStore
 from inferplan.components.platforms.aws.load_balancers import AUTO_MODE, CONTROLLER
@@ -29,7 +30,7 @@ from inferplan.components.storage.spec import S3StoreSpec
 class AwsPlatform(Platform):
     """The AWS resources of a stack. `nodes` are the security groups of the nodes of the stack's pools."""
 
-    spec: EksCluster
+    spec: EksClusterFields
     home: EksClusterHandle
     provider: pulumi.ProviderResource
     nodes: tuple[pulumi.Output[str], ...]
@@ -73,7 +74,7 @@ class AwsPlatform(Platform):
         return tuple(ready)
 
 
-def aws_platform(cluster: EksCluster, sections: Sections, stack: str) -> AwsPlatform:
+def aws_platform(cluster: EksClusterFields, sections: Sections, stack: str) -> AwsPlatform:
     """Declare cluster, pools and add-ons of `stack`; stores and everything in Kubernetes follow."""
     provider = _provider(cluster, stack)
     options = pulumi.ResourceOptions(provider=provider)
@@ -115,7 +116,7 @@ def aws_platform(cluster: EksCluster, sections: Sections, stack: str) -> AwsPlat
     )
 
 
-def _dns_addresses(cluster: EksCluster, home: EksClusterHandle) -> tuple[pulumi.Input[str], ...]:
+def _dns_addresses(cluster: EksClusterFields, home: EksClusterHandle) -> tuple[pulumi.Input[str], ...]:
     """Return the networks of the DNS server that runs on each node of EKS Auto Mode, at the tenth address of the Services.
 
     It is not a pod, so a NetworkPolicy can only admit its address (aws/containers-roadmap#2552, read 2026-11). For a created cluster, EKS
@@ -128,7 +129,7 @@ def _dns_addresses(cluster: EksCluster, home: EksClusterHandle) -> tuple[pulumi.
     return (home.service_cidr.apply(lambda network: f"{IPv4Network(network)[10]}/32"),)
 
 
-def _provider(spec: EksCluster, stack: str) -> aws.Provider:
+def _provider(spec: EksClusterFields, stack: str) -> aws.Provider:
     """Return the AWS provider of the cluster's region, which rejects any other account if the cluster names its account."""
     tags = aws.ProviderDefaultTagsArgs(tags={**spec.tags, "inferplan.dev/stack": stack})
     accounts = None if spec.account is None else [spec.account]

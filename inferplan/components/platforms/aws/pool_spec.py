@@ -1,229 +1,131 @@
-"""A pool of EC2 instances as EKS managed node groups. Checks that need the cluster or the models are in `checks.py`."""
+"""A pool of EC2 instances as EKS managed node groups, and the rules of EC2 and EKS for its settings.
+
+Checks that need the cluster or the models are in `checks.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import model_validator
 
-from inferplan.components.handles import Capacity, ClusterTraits
 from inferplan.components.nodes import machines
-from inferplan.components.nodes.machines import Machine
-from inferplan.components.nodes.pool import InstanceTypeName, NodeLocation, Pool, Zone
-from inferplan.components.platforms.aws import pool_rules as rules
-from inferplan.components.platforms.aws.auto_mode import AutoModeChoice
-from inferplan.components.platforms.aws.pool_rules import CapacityReservation, NodeUpdate, PoolSize, RootVolume
-from inferplan.components.spec import Bytes, FieldError, Labels, SpecError
+from inferplan.components.platforms.aws import aws_api
+from inferplan.components.platforms.aws.pool_fields import EksPoolFields
+from inferplan.components.platforms.aws.pool_parts import ARM_AMIS, NVIDIA_AMIS, PLAIN_AMIS
+from inferplan.components.spec import FieldError
 from inferplan.kube.quantity import bytes_of
 
 if TYPE_CHECKING:
     from inferplan.components.platforms.platform import Sections
 
 _GI = 2**30
-GPU_LABEL = "k8s.amazonaws.com/accelerator"
-SMALLEST_ROOT = 100 * _GI  # where its size is left to us: system, kubelet, one image
+# Prefixes that EKS, Kubernetes or this project set themselves.
+_OWNED_LABELS = ("eks.amazonaws.com/", "k8s.amazonaws.com/", "kubernetes.io/", "k8s.io/", "inferplan.dev/")
 
 
-class EksPool(AutoModeChoice):
+class EksPool(EksPoolFields):
     """EC2 instances in EKS managed node groups, one group per capacity type."""
-
-    provider: Literal["eks"]
-    size: PoolSize
-    instance_types: Annotated[list[InstanceTypeName], Field(min_length=1, max_length=20)] | None = None
-    """EC2 instance types of the pool, with the same number of accelerators. Default: the accelerator's usual type."""
-    capacity_types: Annotated[list[Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]], Field(min_length=1, max_length=2)] = ["ON_DEMAND"]
-    """The ways to buy instances, in order of preference: an autoscaler grows the first group that has capacity. With two values, the pool has
-    two node groups, and the last one keeps `size.min`."""
-    capacity_reservation: CapacityReservation | None = None
-    """The only instances that nodes use: a capacity block with capacityTypes: [CAPACITY_BLOCK], an on-demand capacity reservation with
-    [ON_DEMAND]. Without it, nodes still use open on-demand reservations of their type and zone."""
-    ami_type: Annotated[str, AfterValidator(rules.ami_type)] | None = None
-    """The AMI type as EKS spells it. Default: AL2023_x86_64_NVIDIA with NVIDIA accelerators, without AL2023_x86_64_STANDARD
-    or, on Graviton, AL2023_ARM_64_STANDARD."""
-    ami_id: Annotated[str, StringConstraints(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None
-    """The image for amiType CUSTOM. It must carry nodeadm, as the AL2023 images for EKS do."""
-    zones: Annotated[list[Zone], Field(min_length=1, max_length=6)] | None = None
-    """Zones of the nodes. Default: all zones of the cluster."""
-    efa: bool = False
-    """Attaches every EFA interface that the instance type takes; replicas that span nodes request them. Needs a single zone."""
-    placement_group: bool = False
-    """Puts the nodes close together (strategy cluster), which needs a single zone."""
-    root_volume: RootVolume = RootVolume()
-    local_cache: bool = False
-    """Joins the node's NVMe disks (RAID0) and keeps images, logs and emptyDir volumes on them."""
-    hugepages2_mi: Annotated[Bytes | None, Field(alias="hugepages2Mi")] = None
-    """2 MiB huge pages that a node reserves before its kubelet starts. Default: what Gaudi and EFA need."""
-    labels: Labels = {}
-    """Further labels on the nodes."""
-    update: NodeUpdate = NodeUpdate()
-    release_version: Annotated[str, StringConstraints(pattern=r"^1\.[0-9]{2}\.[0-9]+-[0-9a-f]{8}$")] | None = None
-    """The release of the EKS image, for example 1.35.2-20261112; `inferplan versions` proposes one. Default: the newest when nodes are updated."""
-    auto_repair: bool | None = None
-    """Lets EKS reboot or replace nodes whose GPU, kernel or network fails. Default: true in a created cluster, false in an existing one."""
-    accept_scarcity: bool = False
-    """Accepts spot capacity although one zone or one instance type is likely to run out, and instance types that our list does not have for
-    the region."""
-
-    size_field: ClassVar[str] = "size"
-    # `desired` counts on the first day only, and an update shows in the node group.
-    stated: ClassVar[Mapping[str, Any]] = {
-        **Pool.stated,
-        **dict.fromkeys(("size", "instance_types", "labels", "update", "accept_scarcity"), True),
-    }
 
     @model_validator(mode="after")
     def _check_pool(self) -> Self:
-        errors = list(rules.errors(self))
+        errors = list(_errors(self))
         if errors:
             first = next((index for index, name in enumerate(self.instance_types or ()) if errors[0].startswith(f"{name} ")), None)
             raise FieldError("; ".join(errors), *(() if first is None else ("instanceTypes", first)))
         return self
 
-    @property
-    def machines(self) -> tuple[str, ...]:
-        """The names of the machines, defaults applied."""
-        return (self.usual_machine,) if self.instance_types is None else tuple(self.instance_types)
-
-    @property
-    def shapes(self) -> tuple[Machine, ...]:
-        return tuple(machines.machine(name) for name in self.machines)
-
-    @property
-    def ami(self) -> str:
-        """The AMI type, defaults applied."""
-        plain = "AL2023_ARM_64_STANDARD" if self.architecture == "arm64" else "AL2023_x86_64_STANDARD"
-        return self.ami_type or {"nvidia": "AL2023_x86_64_NVIDIA", "habana": "CUSTOM", None: plain}[self.vendor]
-
-    @property
-    def architecture(self) -> str:
-        """The architecture of the processors: x86_64, or arm64 on Graviton."""
-        return self.shapes[0].architecture
-
-    @property
-    def is_block(self) -> bool:
-        return "CAPACITY_BLOCK" in self.capacity_types
-
-    @property
-    def is_bottlerocket(self) -> bool:
-        return self.ami.startswith("BOTTLEROCKET")
-
-    @property
-    def only_zones(self) -> list[str] | None:
-        """The zones of the nodes; None if they are all zones of the cluster."""
-        return self.zones if self.capacity_reservation is None else [self.capacity_reservation.zone]
-
-    @property
-    def min_nodes(self) -> int:
-        return self.size.min
-
-    @property
-    def max_nodes(self) -> int:
-        return self.size.max
-
-    @property
-    def initial_nodes(self) -> int:
-        return self.size.initial
-
-    @property
-    def node_type(self) -> str:
-        return self.machines[0]
-
-    @property
-    def device_plugins(self) -> tuple[str, ...]:
-        """The plugin of the accelerator's vendor, except on Bottlerocket and in Auto Mode, which have one; and that of EFA."""
-        vendor = () if self.hardware is None or self.is_bottlerocket or self.is_auto_mode else (self.hardware.vendor,)
-        return (*vendor, *(("efa",) if self.efa else ()))
-
-    @property
-    def directory_error(self) -> str | None:
-        """Bottlerocket, which Auto Mode uses too, has a read-only root."""
-        if self.is_auto_mode:
-            return "runs in EKS Auto Mode, whose nodes have a read-only root. Set nodes: nodeGroup"
-        return "runs Bottlerocket, which cannot create a directory at boot. Use an AL2023 image" if self.is_bottlerocket else None
-
-    def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
-        if cluster.provider == self.provider:
-            return None
-        problem = f"Pools of provider eks require a cluster of provider eks, not {cluster.provider}."
-        return SpecError(("provider",), f"{problem} Use cluster: {{provider: eks, ...}}.")
-
-    @property
-    def extra_labels(self) -> dict[str, str]:
-        """The labels of the nodes except the pool's own, with the one that EKS sets."""
-        return {**self.node_labels, **(self.auto_mode_labels or {"eks.amazonaws.com/capacityType": self.capacity_types[0]})}
-
-    @property
-    def node_labels(self) -> dict[str, str]:
-        """The labels that the user wrote, and on NVIDIA's nodes of a node group the one by which the cluster autoscaler waits for their GPUs.
-
-        Without it, the autoscaler adds a second node while the first one has no device plugin yet. It counts only `nvidia.com/gpu`
-        as a GPU, so a Gaudi node with the label would never be ready (kubernetes/autoscaler, gpu_processor.go, read 2026-11).
-        """
-        hardware = None if self.is_auto_mode else self.hardware
-        return {**self.labels, **({GPU_LABEL: hardware.name} if hardware is not None and hardware.vendor == "nvidia" else {})}
-
-    def location(self, cluster: NodeLocation) -> NodeLocation:
-        """Return the zones of the pool, else those of the cluster. Only AWS knows those of an existing cluster, which has at least two."""
-        zones = tuple(self.only_zones or cluster.zones) or (f"{cluster.region}a", f"{cluster.region}b")
-        return NodeLocation(region=cluster.region, zones=zones)
-
-    def sized(self, nodes: int) -> str:
-        """Return the size with at least `nodes` nodes from the first day; a capacity block has no minimum."""
-        return self.size.starting_with(nodes, keeps=self.capacity_reservation is None)
-
-    def enlarged(self, nodes: int) -> str:
-        return self.size.growing_to(nodes)
-
-    @property
-    def hugepages_bytes(self) -> int:
-        """2 MiB huge pages of a node, in bytes: as written, else the minimum of the instance types."""
-        if self.hugepages2_mi is not None:
-            return bytes_of(self.hugepages2_mi)
-        return min(max(shape.hugepages_2mi_bytes, shape.efa_pages_bytes if self.efa else 0) for shape in self.shapes)
-
-    @property
-    def efa_cards(self) -> list[int]:
-        """The network cards of a node that get an EFA interface: those of every instance type of the pool, none without `efa`."""
-        return sorted(set.intersection(*(set(shape.efa_cards) for shape in self.shapes))) if self.efa else []
-
-    @property
-    def capacity(self) -> Capacity:
-        """The resources that every node of the pool offers to pods: of several instance types, the minimum of each."""
-        offers = [machines.allocatable(shape) for shape in self.shapes]
-        pages = self.hugepages_bytes
-        return Capacity(
-            cpu_millicores=min(each.cpu_millicores for each in offers),
-            memory_bytes=min(each.memory_bytes + each.hugepages_2mi_bytes for each in offers) - pages,
-            accelerators=offers[0].accelerators,
-            hugepages_2mi_bytes=pages,
-            efa=len(self.efa_cards),
-            ephemeral_storage_bytes=min(each.ephemeral_storage_bytes for each in offers) if self.local_cache else self._root_for_pods(),
-        )
-
-    @property
-    def nominal_capacity(self) -> Capacity:
-        """The resources of the first instance type, at least those that pods get: the smallest of several types."""
-        whole, offered = machines.nominal(self.shapes[0]), self.capacity
-        return replace(
-            whole,
-            memory_bytes=max(whole.memory_bytes, offered.memory_bytes + offered.hugepages_2mi_bytes),
-            hugepages_2mi_bytes=offered.hugepages_2mi_bytes,
-            efa=offered.efa,
-            ephemeral_storage_bytes=max(whole.ephemeral_storage_bytes, offered.ephemeral_storage_bytes),
-        )
-
-    def _root_for_pods(self) -> int:
-        # The kubelet reserves a tenth of the disk and 1 GiB, as in `machines.allocatable`.
-        size = SMALLEST_ROOT if self.root_volume.size is None else bytes_of(self.root_volume.size)
-        return size - size // 10 - _GI
-
-    @property
-    def update_strategy(self) -> str:
-        return self.update.strategy or ("DEFAULT" if self.capacity_reservation is None else "MINIMAL")
-
 
 def node_groups(sections: Sections) -> dict[str, EksPool]:
     """Return the pools of `sections` that are managed node groups."""
     return {name: pool for name, pool in sections.node_pools.items() if isinstance(pool, EksPool) and not pool.is_auto_mode}
+
+
+def _errors(pool: EksPool) -> Iterator[str]:
+    yield from _machine_errors(pool)
+    yield from _purchase_errors(pool)
+    yield from _image_errors(pool)
+    yield from _placement_errors(pool)
+
+
+def _machine_errors(pool: EksPool) -> Iterator[str]:
+    shapes = pool.shapes
+    if len({shape.name for shape in shapes}) < len(shapes):
+        yield "instanceTypes names a type more than once; write each once"
+    for shape in shapes:
+        if shape.provider != "ec2" or shape.name not in aws_api.aws_api().instance_types:
+            yield f"{shape.name} is not an EC2 instance type, so no node group can have it; EC2 has {_ec2(pool.accelerator)}"
+        elif shape.accelerator != pool.accelerator:
+            yield f"{shape.name} carries {shape.accelerator or 'no accelerator'}, the pool {pool.accelerator or 'none'}; EC2 has {_ec2(pool.accelerator)} for it"
+    counts = {shape.name: shape.accelerator_count for shape in shapes}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        yield f"the instance types differ in accelerators ({listed}), and an autoscaler counts on every node being alike; keep those of one size"
+    if len({shape.architecture for shape in shapes}) > 1:
+        listed = ", ".join(f"{shape.name} {shape.architecture}" for shape in shapes)
+        yield f"the instance types differ in architecture ({listed}), and a pool boots one image; keep those of one, or make two pools"
+    if without := ", ".join(shape.name for shape in shapes if pool.local_cache and not shape.nvme_bytes):
+        yield f"localCache needs NVMe disks, and {without} has none; remove localCache, or use an instance type that has some"
+
+
+def _purchase_errors(pool: EksPool) -> Iterator[str]:
+    reservation, listed = pool.capacity_reservation, ", ".join(pool.capacity_types)
+    if len(set(pool.capacity_types)) < len(pool.capacity_types) or (pool.is_block and len(pool.capacity_types) > 1):
+        yield f"capacityTypes {listed} do not go together; write SPOT and ON_DEMAND, or one alone"
+    if pool.is_block and reservation is None:
+        yield "CAPACITY_BLOCK needs the capacity block that was bought; write capacityReservation: {id: cr-..., zone: ...}"
+    if reservation is not None and "SPOT" in pool.capacity_types:
+        yield f"capacityReservation reserves no spot instances, and capacityTypes says {listed}; write [ON_DEMAND], or [CAPACITY_BLOCK] for a block"
+    if reservation is not None and len(pool.machines) > 1:
+        yield f"a capacity reservation is of one instance type, and instanceTypes names {len(pool.machines)}; keep the one that was reserved"
+    if reservation is not None and pool.zones is not None and pool.zones != [reservation.zone]:
+        yield f"a capacity reservation is in one zone ({reservation.zone}), and zones says {', '.join(pool.zones)}; leave zones out"
+    if pool.is_block and pool.size.min > 0:
+        yield "a capacity block begins and ends by the calendar, so nodes cannot be kept; write size.min: 0"
+    if "SPOT" in pool.capacity_types and not pool.accept_scarcity and len(pool.machines) < 2:
+        yield (
+            f"spot nodes of one instance type ({pool.machines[0]}) run dry together; name two instanceTypes at least, or say acceptScarcity: true"
+        )
+
+
+def _image_errors(pool: EksPool) -> Iterator[str]:
+    if (pool.ami == "CUSTOM") != (pool.ami_id is not None):
+        cause = "no EKS image carries the driver of this instance type" if pool.ami_type is None else "amiType is CUSTOM"
+        yield "amiId belongs to amiType: CUSTOM; remove it" if pool.ami_id else f"{cause}, so amiId is needed: the image to boot"
+    if pool.ami == "CUSTOM" and pool.release_version is not None:
+        yield "releaseVersion is a release of the images of EKS, and amiType is CUSTOM; remove releaseVersion"
+    plain = ARM_AMIS if pool.architecture == "arm64" else PLAIN_AMIS
+    fitting = {"nvidia": (*NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*plain, "CUSTOM")}[pool.vendor]
+    if pool.ami not in fitting:
+        cause = (
+            f"has no driver for {pool.accelerator}"
+            if pool.accelerator
+            else f"is not for {pool.architecture} processors without accelerator"
+        )
+        yield f"amiType {pool.ami} {cause}; use one of {', '.join(fitting)}"
+    owned = sorted(key for key in pool.labels if any(f"{key}/".startswith(prefix) or prefix in key for prefix in _OWNED_LABELS))
+    if owned:
+        yield f"labels names {', '.join(owned)}, which EKS or inferplan sets itself; remove it"
+    if pool.root_volume.size is not None and not 20 * _GI <= bytes_of(pool.root_volume.size) <= 16384 * _GI:
+        yield f"rootVolume.size {pool.root_volume.size} is out of range; write 20Gi to 16Ti"
+
+
+def _placement_errors(pool: EksPool) -> Iterator[str]:
+    zones = pool.zones or []
+    if len(set(zones)) < len(zones):
+        yield "zones names a zone more than once; write each zone once"
+    if without := ", ".join(shape.name for shape in pool.shapes if pool.efa and not shape.efa):
+        able = machines.ec2_types(pool.accelerator, efa=True)
+        remedy = f"write instanceTypes: [{able[0]}], or another of {', '.join(able)}" if able else "remove efa"
+        yield f"efa: true needs instance types with EFA, and {without} has none; {remedy}"
+    elif pool.efa and len(zones) != 1 and pool.capacity_reservation is None:
+        yield "efa: true needs a single zone, since EFA traffic never leaves one; write zones: [<one zone>]"
+    if pool.placement_group and pool.capacity_reservation is not None:
+        yield "a placement group may find no room within a capacity reservation; remove placementGroup (a block is close together by itself)"
+    elif pool.placement_group and len(zones) != 1:
+        yield "placementGroup puts nodes close together, which is within one zone; write zones: [<one zone>]"
+
+
+def _ec2(accelerator: str | None) -> str:
+    return ", ".join(machines.ec2_types(accelerator)) or f"no instance type with {accelerator}: such a pool is of provider existing"

@@ -17,7 +17,7 @@ from inferplan.components.storage.model_store import object_store
 
 if TYPE_CHECKING:
     from inferplan.components.handles import ObjectStore
-    from inferplan.components.platforms.aws.cluster_spec import EksClusterHandle
+    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
     from inferplan.components.platforms.aws.store_spec import BucketCreation
     from inferplan.components.storage.spec import S3StoreSpec
 

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from .errors import Exit, PreheatError
-
-if TYPE_CHECKING:
-    from .source import Source, SourceFile
 
 _MIB = 1 << 20
 # AWS CLI and boto3 8, rclone 5, mc 16, s3cmd 15, s5cmd 50, Java SDK and Terraform 5, hub tooling 10 to 512.
 _PART_SIZES = tuple(n * _MIB for n in (5, 8, 10, 15, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 256, 500, 512, 1024, 2048, 5120))
 _BLOCK = 1 << 20
 _FEWEST_PARTS, _MOST_TRIED = 2, 32
-_MULTIPART_ETAG = re.compile(r"[0-9a-f]{32}-([1-9][0-9]{0,4})")
 
 
 @dataclass(frozen=True)
@@ -124,37 +116,3 @@ def digest(
             if counted is not None:
                 counted(count)
     return Digests(**{name: each.hexdigest() for name, each in hashes.items()}, etags=tuple(each.etag() for each in multiparts))
-
-
-def compare(file: SourceFile, source: Source, *, read: Callable[..., Digests], again: Callable[[SourceFile], str]) -> tuple[str, str]:
-    """The sha256 of the copy of `file`, and the evidence that it equals the file at the source.
-
-    `read` digests the copy; `again` reads the file at the source a second time and returns its sha256. Raises
-    PreheatError(REFUSED) when the copy differs.
-    """
-    if file.sha256 is not None:
-        return _same(file, "sha256", file.sha256, read().sha256), "sha256"
-    for name, evidence, kind in (("git_sha1", "git-sha1", "git blob sha1"), ("md5", "md5", "md5")):
-        if (expected := getattr(file, name)) is not None:
-            digests = read(**{name: True})
-            _same(file, kind, expected, getattr(digests, name))
-            return digests.sha256, evidence
-    tag = "" if file.second_sha256 else source.etag(file.path) or ""
-    multipart = _MULTIPART_ETAG.fullmatch(tag)
-    count = int(multipart[1]) if multipart else 0
-    digests = read(parts=part_sizes(file.size, count))
-    if tag in digests.etags:
-        return digests.sha256, "etag"
-    rare = other_part_sizes(file.size, count)
-    if rare and tag in read(parts=rare).etags:
-        return digests.sha256, "etag"
-    return _same(file, "sha256 of a second reading", file.second_sha256 or again(file), digests.sha256), "second reading"
-
-
-def _same(file: SourceFile, kind: str, expected: str, actual: str | None) -> str:
-    if expected == actual:
-        return expected
-    remedy = "the bytes changed on their way or are damaged at the source: upload the file again; if the bucket uses SSE-KMS, "
-    remedy += "add a SHA256SUMS file, because its ETags are not checksums"
-    facts = {"file": file.path, "expected": f"{kind} {expected}", "found": str(actual)}
-    raise PreheatError(Exit.REFUSED, "the copy differs from the source", remedy, **facts, transient=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from .checksums import Digests, compare, digest
+from .checksums import Digests, digest
 from .errors import Exit, PreheatError, Stopped
 from .file_checks import check_file, check_index, refuse_names, refuse_pickles, wanted
 from .large_files import Reach, copy_files, second_sha256
@@ -25,7 +25,7 @@ from .progress import Progress, size
 from .request import Request
 from .rounds import ready_state
 from .small_files import SMALL, batches, read_again
-from .source import Source, SourceFile
+from .source import Source, SourceFile, compare
 from .stream import Transfer
 
 _READINGS = 3

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from .checksums import Digests, other_part_sizes, part_sizes
 from .errors import Exit, PreheatError
 from .manifest import MARKS, READY, loads
 from .rclone import Rclone
 
 SUMS = "SHA256SUMS"
+_MULTIPART_ETAG = re.compile(r"[0-9a-f]{32}-([1-9][0-9]{0,4})")
 _SUM = re.compile(r"^([0-9a-f]{64}) [ *](?:\./)?(\S.*)$")
 
 
@@ -93,3 +95,37 @@ def parse_sums(text: str) -> dict[str, str]:
             raise PreheatError(Exit.REFUSED, f"line {number} is not a checksum", remedy, file=SUMS, found=repr(line[:80]))
         sums[match[2]] = match[1]
     return sums
+
+
+def compare(file: SourceFile, source: Source, *, read: Callable[..., Digests], again: Callable[[SourceFile], str]) -> tuple[str, str]:
+    """The sha256 of the copy of `file`, and the evidence that it equals the file at the source.
+
+    `read` digests the copy; `again` reads the file at the source a second time and returns its sha256. Raises
+    PreheatError(REFUSED) when the copy differs.
+    """
+    if file.sha256 is not None:
+        return _same(file, "sha256", file.sha256, read().sha256), "sha256"
+    for name, evidence, kind in (("git_sha1", "git-sha1", "git blob sha1"), ("md5", "md5", "md5")):
+        if (expected := getattr(file, name)) is not None:
+            digests = read(**{name: True})
+            _same(file, kind, expected, getattr(digests, name))
+            return digests.sha256, evidence
+    tag = "" if file.second_sha256 else source.etag(file.path) or ""
+    multipart = _MULTIPART_ETAG.fullmatch(tag)
+    count = int(multipart[1]) if multipart else 0
+    digests = read(parts=part_sizes(file.size, count))
+    if tag in digests.etags:
+        return digests.sha256, "etag"
+    rare = other_part_sizes(file.size, count)
+    if rare and tag in read(parts=rare).etags:
+        return digests.sha256, "etag"
+    return _same(file, "sha256 of a second reading", file.second_sha256 or again(file), digests.sha256), "second reading"
+
+
+def _same(file: SourceFile, kind: str, expected: str, actual: str | None) -> str:
+    if expected == actual:
+        return expected
+    remedy = "the bytes changed on their way or are damaged at the source: upload the file again; if the bucket uses SSE-KMS, "
+    remedy += "add a SHA256SUMS file, because its ETags are not checksums"
+    facts = {"file": file.path, "expected": f"{kind} {expected}", "found": str(actual)}
+    raise PreheatError(Exit.REFUSED, "the copy differs from the source", remedy, **facts, transient=True)
