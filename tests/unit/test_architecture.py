@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.components.serving.spec import MODEL_SPECS
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "inferplan"
 OURS = {"benchmarks", "cli", "components", "images", "infra", "kube", "operations", "policies", "rehearsal", "review", "stackfile", "tests"}
@@ -104,8 +106,49 @@ def test_an_engine_is_known_by_its_folder_and_the_union_alone():
         for name in imports(path)
         if name.startswith("components.serving.") and name.split(".")[2] in folders and path.parent.name not in folders
     }
-    assert len(folders) == 5
+    assert folders == {each.__module__.split(".")[-2] for each in MODEL_SPECS.values()}
     assert known == {"components/serving/spec.py"}
+
+
+ENGINE = re.compile(r"(?i:vllm|triton|tensorrt|trtllm|sglang|kuberay)|(?<![A-Za-z])(?:[Rr]ay|RAY)(?![a-z])|ray[A-Z](?!p)|(?<=io:)Ray")
+# The rooms of the engines, and the rules on their servers, which the pack reads in any program.
+ENGINE_ROOMS = tuple("/".join(each.__module__.split(".")[1:-1]) + "/" for each in MODEL_SPECS.values())
+# This list may only get shorter: a new engine adds a folder and its name in the union, and no module to it.
+ENGINE_EXCEPTIONS = {
+    "cli/arguments.py": "describes the option --route of Ray Serve applications",
+    "cli/snippet.py": "describes options for one of several served models, and calls the protocol of Ray Serve",
+    "components/benchmark/benchmark_job.py": "speaks the protocol generate",
+    "components/gateway/answers.py": "names protocols",
+    "components/gateway/proxy.py": "names protocols",
+    "components/gateway/routes.py": "names protocols with their paths",
+    "components/handles.py": "lists the protocols",
+    "components/nodes/accelerators.py": "reads releases from the name of Habana's image",
+    "components/serving/hardware.py": "names the image of ours that has the libraries of EFA",
+    "components/serving/spec.py": "is the union of the engines",
+    "components/serving/workload.py": "moves the temporary files of Ray, which several engines start",
+    "images/ray-app/rag/app.py": "is the example of an application",
+    "kube/field_owners.py": "names managers of fields, among them those of KubeRay",
+    "kube/pod_templates.py": "lists kinds with pod templates, among them those of KubeRay",
+    "operations/client/connection.py": "calls gRPC with Triton's client library",
+    "operations/client/messages.py": "names protocols",
+    "operations/client/snippet.py": "names protocols",
+    "operations/client/target.py": "names protocols in the order of preference",
+    "operations/drift/visible.py": "knows a field of KubeRay whose values are commands",
+    "operations/status/differences.py": "lists kinds whose status says why pods are missing, among them those of KubeRay",
+    "operations/status/models.py": "counts the pods of KubeRay's workers",
+    "operations/updating/down.py": "deletes workloads by their kinds, among them those of KubeRay",
+    "operations/updating/downtime.py": "compares workloads by their kinds, among them those of KubeRay",
+    "policies/subjects/kserve.py": "lists the frameworks of KServe",
+    "policies/subjects/pods.py": "reads pod templates of KubeRay's kinds",
+    "policies/subjects/serving.py": "recognizes servers in programs that are not ours",
+    "policies/subjects/workloads.py": "counts the pods of KubeRay's kinds",
+    "rehearsal/engine/apply/operators/ray_service.py": "is the stub of KubeRay",
+    "rehearsal/engine/apply/operators/reconcile.py": "calls the stub of KubeRay",
+    "rehearsal/engine/wait/reasons.py": "lists kinds of workloads, among them those of KubeRay",
+    "review/capacity/rollout.py": "knows how KubeRay replaces clusters",
+    "stackfile/checks/access.py": "says which calls a benchmark makes",
+}
+MOST_ENGINE_EXCEPTIONS = 32
 
 
 CLOUD = re.compile(r"pulumi_aws|platforms\.aws|Eks[A-Z]|Efs[A-Z]|(?<![A-Za-z])(?i:aws|ec2|arn|eks)(?![a-z])")
@@ -180,6 +223,19 @@ def test_a_cloud_is_known_by_its_folder_and_the_unions_alone():
     assert len(inside) > 10
     assert known - inside == set(CLOUD_EXCEPTIONS)
     assert len(CLOUD_EXCEPTIONS) <= MOST_CLOUD_EXCEPTIONS
+
+
+def test_engines_are_named_in_their_folders_and_the_union_alone():
+    known = {
+        str(path.relative_to(PACKAGE))
+        for package in ALLOWED
+        for path in modules(package)
+        if any(ENGINE.search(word) for word in words(path))
+    }
+    inside = {path for path in known if path.startswith((*ENGINE_ROOMS, "policies/rules/"))}
+    assert len(inside) > 20
+    assert known - inside == set(ENGINE_EXCEPTIONS)
+    assert len(ENGINE_EXCEPTIONS) <= MOST_ENGINE_EXCEPTIONS
 
 
 def test_the_exposure_of_a_gateway_is_asked_and_never_compared():

@@ -31,9 +31,7 @@ RESERVED_ENV = {
     "HABANA_VISIBLE_DEVICES": "the device plugin sets it; a literal would override the allocation",
     "HABANA_VISIBLE_MODULES": "the device plugin sets it; a literal would override the allocation",
     "NVIDIA_VISIBLE_DEVICES": "the device plugin sets it; a literal would override the allocation",
-    "VLLM_API_KEY": "the server key comes from a Secret that inferplan makes",
     "SERVER_KEY": "the server key comes from a Secret that inferplan makes",
-    "VLLM_PORT": "vLLM reads a Service's injected variable there; the port is fixed",
     "HOME": "it points at the writable cache volume",
 }
 

@@ -1,4 +1,4 @@
-"""The scaler of a model: a KEDA ScaledObject on metrics, or a HorizontalPodAutoscaler on CPU. Ray Serve scales itself.
+"""The scaler of a model: a KEDA ScaledObject on metrics, or a HorizontalPodAutoscaler on CPU. Engines that scale themselves get none.
 
 Nothing here sets a number of replicas: `spec.replicas` of a scaled workload belongs to its scaler (`inferplan/kube/field_owners.py`).
 """
@@ -6,50 +6,29 @@ Nothing here sets a number of replicas: `spec.replicas` of a scaled workload bel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import pulumi
 
 from inferplan.components.kubernetes import CustomResource, autoscaling
+from inferplan.components.serving.scaling_spec import IN_FLIGHT_QUERY, MODEL, PODS, Query
 
 if TYPE_CHECKING:
     from inferplan.components.handles import Endpoint
     from inferplan.components.kubernetes import meta
     from inferplan.components.serving.demand import Timing
     from inferplan.components.serving.engine import Site
-    from inferplan.components.serving.scaling_spec import ScalingSpec, Signal
+    from inferplan.components.serving.scaling_spec import ScalingSpec
     from inferplan.components.serving.served_model import ServedModel
 
-GATEWAY_REQUESTS, GATEWAY_IN_FLIGHT = "inferplan_gateway_requests_total", "inferplan_gateway_requests_in_flight"
-"""Metrics of the nginx gateway, with the label `model` (inferplan/components/gateway/payload/requests.js)."""
 POLLING_SECONDS = 15  # as in vLLM's production stack (its KEDA example, 2026-08)
 _SHORTEST_COOLDOWN_SECONDS = 300
 # Limits of autoscaling/v2: a window of at most an hour, periods of at most half an hour.
 _LONGEST_WINDOW_SECONDS, _LONGEST_PERIOD_SECONDS = 3600, 1800
-_PODS, _MODEL = "PODS", "MODEL"
-
-
-@dataclass(frozen=True)
-class _Query:
-    """A PromQL query. An AverageValue is divided by the number of replicas, a Value is not."""
-
-    text: str
-    type: Literal["AverageValue", "Value"] = "AverageValue"
-
-
-_QUERIES: Mapping[Signal, _Query] = {
-    "waiting_requests": _Query(f"sum(vllm:num_requests_waiting{{{_PODS}}})"),
-    "kv_cache_percent": _Query(f"100 * sum(vllm:kv_cache_usage_perc{{{_PODS}}})"),
-    "queue_milliseconds": _Query(
-        f"sum(rate(nv_inference_queue_duration_us{{{_PODS}}}[2m])) "
-        f"/ clamp_min(sum(rate(nv_inference_request_success{{{_PODS}}}[2m])), 0.001) / 1000",
-        "Value",
-    ),
-    "requests_in_flight": _Query(f"sum({GATEWAY_IN_FLIGHT}{{{_MODEL}}})"),
-}
+_GATEWAY_REQUESTS = "inferplan_gateway_requests_total"
 # At zero replicas no engine reports anything, so the requests at the gateway start the first replica, and no second one.
-_WAKING = _Query(f"clamp_max(sum(increase({GATEWAY_REQUESTS}{{{_MODEL}}}[2m])) + sum({GATEWAY_IN_FLIGHT}{{{_MODEL}}}), 1)")
+_WAKING = Query(f"clamp_max(sum(increase({_GATEWAY_REQUESTS}{{{MODEL}}}[2m])) + {IN_FLIGHT_QUERY.text}, 1)")
 
 
 def counted(endpoint: Endpoint, spec: ServedModel, start_seconds: int) -> Endpoint:
@@ -83,12 +62,14 @@ def scaler(
             name, metadata=metadata, spec=cast("autoscaling.HorizontalPodAutoscalerSpecArgsDict", written), opts=opts
         )
         return
-    triggers: list[tuple[str, _Query, float]] = [(signal, _QUERIES[signal], value) for signal, value in spec.scaling_signals.items()]
+    triggers: list[tuple[str, Query, float]] = [
+        (signal, spec.scaling_queries[signal], value) for signal, value in spec.scaling_signals.items()
+    ]
     if spec.min_replicas == 0:
         triggers.append(("gateway_requests", _WAKING, 1))
     cooldown = cooldown_seconds(scaling, times)
     pods = f"{name}-[a-z0-9]+-[a-z0-9]{{5}}" if spec.pods == 1 else f"{name}-group-[0-9]+"
-    labels = {_PODS: f'pod=~"{pods}"', _MODEL: f'model="{name}"'}
+    labels = {PODS: f'pod=~"{pods}"', MODEL: f'model="{name}"'}
     CustomResource(
         name,
         api_version="keda.sh/v1alpha1",
@@ -114,14 +95,14 @@ def cooldown_seconds(scaling: ScalingSpec, times: Timing) -> int:
     return max(_SHORTEST_COOLDOWN_SECONDS, times.loading) if scaling.cooldown_seconds is None else scaling.cooldown_seconds
 
 
-def _trigger(signal: str, query: _Query, threshold: float, spec: ServedModel, site: Site, labels: Mapping[str, str]) -> dict[str, Any]:
+def _trigger(signal: str, query: Query, threshold: float, spec: ServedModel, site: Site, labels: Mapping[str, str]) -> dict[str, Any]:
     def text(namespace: str) -> str:
         written = query.text
         for mark, chosen in labels.items():
             written = written.replace(f"{{{mark}}}", f'{{namespace="{namespace}",{chosen}}}')
         return written
 
-    asleep = spec.min_replicas == 0 and _PODS in query.text
+    asleep = spec.min_replicas == 0 and PODS in query.text
     return {
         "type": "prometheus",
         "name": signal.replace("_", "-"),

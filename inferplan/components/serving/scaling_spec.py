@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, TypeAlias, get_args
 
 from pydantic import Discriminator, Field, PositiveFloat, PositiveInt, Tag, model_validator
 from pydantic.alias_generators import to_camel
@@ -35,6 +37,20 @@ class ScalingSignals(Spec):
 
 
 SIGNALS: tuple[Signal, ...] = get_args(Signal)
+PODS, MODEL = "PODS", "MODEL"
+"""Marks in queries: the labels of the model's pods, and its label at the gateway."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A PromQL query. An AverageValue is divided by the number of replicas, a Value is not."""
+
+    text: str
+    type: Literal["AverageValue", "Value"] = "AverageValue"
+
+
+# A metric of the nginx gateway (inferplan/components/gateway/payload/requests.js).
+IN_FLIGHT_QUERY = Query(f"sum(inferplan_gateway_requests_in_flight{{{MODEL}}})")
 
 
 IN_FLIGHT = ScalingSignals.model_validate({"requestsInFlight": 8})
@@ -84,6 +100,9 @@ Replicas: TypeAlias = Annotated[
 
 class ReplicaRange:
     """The questions about the number of a model's replicas, which is fixed or a range."""
+
+    scaling_queries: ClassVar[Mapping[Signal, Query]] = {"requests_in_flight": IN_FLIGHT_QUERY}
+    """The queries of the signals that KEDA reads from Prometheus."""
 
     if TYPE_CHECKING:
 

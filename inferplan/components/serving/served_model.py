@@ -34,6 +34,10 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
     """True if every call that may pass a gateway can be listed with its path, which some gateways need."""
     keeps_objects: ClassVar[bool] = False
     """True if the engine keeps its objects in /dev/shm and spills them to /tmp, so that both follow the pod's memory."""
+    reserved_env: ClassVar[Mapping[str, str]] = RESERVED_ENV
+    """Variables that users cannot set, each with the reason."""
+    reserved_names: ClassVar[Mapping[str, str]] = {}
+    """Names that no model of a stack may have, because servers of this engine would break, each with the reason."""
     device_share: ClassVar[float] = 1.0
     """The share of the accelerators' memory that weights may fill unless a field says otherwise."""
 
@@ -110,7 +114,7 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
     @field_validator("env")
     @classmethod
     def _env_leaves_reserved_names_alone(cls, env: dict[str, EnvValue]) -> dict[str, EnvValue]:
-        if taken := [f"{name} ({RESERVED_ENV[name]})" for name in env if name in RESERVED_ENV]:
+        if taken := [f"{name} ({cls.reserved_env[name]})" for name in env if name in cls.reserved_env]:
             raise ValueError(f"{'; '.join(taken)} cannot be set here; remove it")
         return env
 

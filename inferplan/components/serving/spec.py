@@ -4,18 +4,24 @@ name in the union and a case of `engine_of`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, assert_never
+from collections.abc import Mapping
+from typing import Annotated, Any, assert_never, get_args
 
 from pydantic import Field
 
 from inferplan.components.serving.engine import Engine
 from inferplan.components.serving.pytriton.spec import PyTritonSpec
 from inferplan.components.serving.ray_serve.spec import RayServeSpec
+from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from inferplan.components.serving.triton.spec import TritonSpec
 from inferplan.components.serving.vllm.spec import VllmSpec
 
 ModelSpec = Annotated[VllmSpec | TritonSpec | TensorrtLlmSpec | PyTritonSpec | RayServeSpec, Field(discriminator="engine")]
+MODEL_SPECS: Mapping[str, type[ServedModel]] = {
+    get_args(each.model_fields["engine"].annotation)[0]: each for each in get_args(get_args(ModelSpec)[0])
+}
+"""The specification of each engine's models."""
 
 
 def engine_of(model: ModelSpec) -> Engine[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.stackfile.checks.located import unknown
 
@@ -38,7 +39,8 @@ def _unsupported(settings: StackSettings, gateway: GatewaySpec) -> Iterator[Spec
     implementation = f"implementation {gateway.implementation}"
     for name, model in settings.models.items():
         if not model.calls_are_few and not gateway.matches_paths_by_pattern:
-            message = f"{implementation} cannot list the calls of engine {model.engine}. Use engine vllm, or implementation nginx."
+            others = " or ".join(engine for engine, spec in MODEL_SPECS.items() if spec.calls_are_few)
+            message = f"{implementation} cannot list the calls of engine {model.engine}. Use engine {others}, or implementation nginx."
             yield SpecError(("models", name, "engine"), message)
     for name, consumer in settings.consumers.items():
         if consumer.expires and not gateway.enforces_expiry:

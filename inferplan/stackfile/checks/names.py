@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from inferplan.components.gateway.keys import PROXY_EDGES, consumer_secret, server_key_secret
 from inferplan.components.naming import bounded
+from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.components.spec import KeyPath, SpecError
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
     for name, owner in _reserved(settings):
         if name in settings.models:
             yield SpecError(("models", name), f"{name!r} is reserved for {owner}. Rename the model.")
-    if "vllm" in settings.models:
-        message = "'vllm' is reserved: for a Service of this name Kubernetes sets VLLM_PORT=tcp://... in pods, which vLLM rejects."
-        yield SpecError(("models", "vllm"), f"{message} Rename the model.")
+    for name, reason in (each for spec in MODEL_SPECS.values() for each in spec.reserved_names.items()):
+        if name in settings.models:
+            yield SpecError(("models", name), f"{name!r} is reserved: {reason}. Rename the model.")
     for name, model in settings.models.items():
         problem = f"{name!r} has {len(name)} characters, but"
         if len(name) > model.longest_name:

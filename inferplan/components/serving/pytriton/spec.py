@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from inferplan.components.handles import ModelTensors, TextTensors
-from inferplan.components.serving.scaling_spec import QUEUE_TIME, ScalingSignals
+from inferplan.components.serving.scaling_spec import QUEUE_TIME, Query, ScalingSignals, Signal
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.triton.models import Code
 from inferplan.components.serving.triton.scheduling import DynamicBatching, check_preferred_sizes
-from inferplan.components.serving.triton.served import TritonPorts
+from inferplan.components.serving.triton.served import QUEUE_QUERIES, TritonPorts
 from inferplan.components.serving.triton.tensors import (
     InputTensor,
     ModelName,
@@ -23,6 +23,7 @@ from inferplan.components.serving.triton.tensors import (
     text_tensors,
 )
 from inferplan.components.serving.triton.text_models import ANSWER_OUTPUTS, PROMPT_INPUTS, TextGeneration
+from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
 from inferplan.components.spec import SpecError
 from inferplan.components.storage.spec import relative_path
 
@@ -38,6 +39,9 @@ ScriptFile = Annotated[
 
 class PyTritonSpec(TextGeneration, ServedModel):
     """A Python process that binds its functions to a Triton server of its own. Field names are PyTriton's and Triton's."""
+
+    reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
+    scaling_queries: ClassVar[Mapping[Signal, Query]] = QUEUE_QUERIES
 
     engine: Literal["pytriton"]
     model_name: ModelName = "text_generation"

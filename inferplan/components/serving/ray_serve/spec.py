@@ -27,6 +27,7 @@ from inferplan.components.serving.ray_serve.applications import (
 )
 from inferplan.components.serving.scaling_spec import ScalingSignals, Signal
 from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
 from inferplan.components.spec import FieldError, SpecError
 from inferplan.kube.quantity import bytes_of, millicores_of
 
@@ -43,6 +44,7 @@ class RayServeSpec(ServedModel):
     # KubeRay adds six characters to the service's name for a cluster's name, which has at most 53 (utils/constant.go, v1.7.0).
     longest_name: ClassVar[int] = 47
     longest_name_of: ClassVar[str] = "KubeRay's names for its clusters"
+    reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
     keeps_objects: ClassVar[bool] = True
 
     engine: Literal["ray-serve"]

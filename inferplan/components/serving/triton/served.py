@@ -5,14 +5,23 @@ Models are loaded once, at start: no client can load, replace or unload one, sin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from inferplan.components.serving.scaling_spec import QUEUE_TIME, ScalingSignals
+from inferplan.components.serving.scaling_spec import PODS, QUEUE_TIME, Query, ReplicaRange, ScalingSignals, Signal
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.spec import Spec
+
+QUEUE_QUERIES: Mapping[Signal, Query] = {
+    **ReplicaRange.scaling_queries,
+    "queue_milliseconds": Query(
+        f"sum(rate(nv_inference_queue_duration_us{{{PODS}}}[2m])) "
+        f"/ clamp_min(sum(rate(nv_inference_request_success{{{PODS}}}[2m])), 0.001) / 1000",
+        "Value",
+    ),
+}
 
 Port = Annotated[int, Field(ge=1024, le=65_535)]
 
@@ -47,6 +56,8 @@ class TritonMetrics(Spec):
 
 class TritonServed(ServedModel):
     """A model behind a tritonserver that inferplan starts. Field names and values are Triton's own."""
+
+    scaling_queries: ClassVar[Mapping[Signal, Query]] = QUEUE_QUERIES
 
     ports: TritonPorts = TritonPorts()
     metrics: TritonMetrics = TritonMetrics()

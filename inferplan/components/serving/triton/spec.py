@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -17,6 +17,7 @@ from inferplan.components.serving.triton.pool_errors import pool_errors
 from inferplan.components.serving.triton.served import TritonServed
 from inferplan.components.serving.triton.tensors import ModelName, model_tensors, text_problem, text_tensors
 from inferplan.components.serving.triton.text_models import TextGenerationModel, VllmModel
+from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
 from inferplan.components.spec import Bytes, SpecError
 from inferplan.components.storage.spec import WeightsSpec
 from inferplan.images.catalogue import backends_of
@@ -51,6 +52,8 @@ def _form(written: Any) -> str:
 
 class TritonSpec(ReviewedCode, TritonServed):
     """A model repository behind NVIDIA Triton Inference Server. Field names and values are Triton's own."""
+
+    reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
 
     engine: Literal["triton"]
     repository: Annotated[

@@ -14,6 +14,7 @@ from pydantic import Field, PositiveInt, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.serving.parallel import ParallelSizes
+from inferplan.components.serving.pod_settings import RESERVED_ENV
 from inferplan.components.storage.spec import RelativePath
 
 if TYPE_CHECKING:
@@ -57,6 +58,12 @@ EngineArgValue = bool | int | float | str
 LoraName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128), Field(description="The name of an adapter.")
 ]
+VLLM_RESERVED_ENV = {
+    **RESERVED_ENV,
+    "VLLM_API_KEY": "the server key comes from a Secret that inferplan makes",
+    "VLLM_PORT": "vLLM reads a Service's injected variable there; the port is fixed",
+}
+"""The variables that users of engines that run vLLM cannot set."""
 
 
 class VllmEngineArgs(ParallelSizes):

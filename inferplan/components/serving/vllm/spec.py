@@ -14,8 +14,16 @@ from inferplan.components.naming import content_key
 from inferplan.components.serving.hardware import on_gaudi
 from inferplan.components.serving.parallel import ShardedModel
 from inferplan.components.serving.remote_code import ReviewedCode
-from inferplan.components.serving.scaling_spec import ScalingSignals
-from inferplan.components.serving.vllm.engine_args import DECIDED, MEMORY_SHARE, VLLM_OPTIONS, LoraName, VllmEngineArgs, unknown_options
+from inferplan.components.serving.scaling_spec import PODS, Query, ReplicaRange, ScalingSignals, Signal
+from inferplan.components.serving.vllm.engine_args import (
+    DECIDED,
+    MEMORY_SHARE,
+    VLLM_OPTIONS,
+    VLLM_RESERVED_ENV,
+    LoraName,
+    VllmEngineArgs,
+    unknown_options,
+)
 from inferplan.components.serving.vllm.gaudi import GaudiTuning, field_of
 from inferplan.components.spec import DnsLabel, SpecError
 
@@ -39,6 +47,15 @@ class VllmSpec(VllmEngineArgs, ReviewedCode, ShardedModel):
     can_span_nodes: ClassVar[bool] = True
     calls_are_few: ClassVar[bool] = True
     device_share: ClassVar[float] = MEMORY_SHARE
+    reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
+    reserved_names: ClassVar[Mapping[str, str]] = {
+        "vllm": "for a Service of this name Kubernetes sets VLLM_PORT=tcp://... in pods, which vLLM rejects"
+    }
+    scaling_queries: ClassVar[Mapping[Signal, Query]] = {
+        **ReplicaRange.scaling_queries,
+        "waiting_requests": Query(f"sum(vllm:num_requests_waiting{{{PODS}}})"),
+        "kv_cache_percent": Query(f"100 * sum(vllm:kv_cache_usage_perc{{{PODS}}})"),
+    }
 
     engine: Literal["vllm"]
     nnodes: Annotated[int, Field(ge=1, le=64)] = 1
