@@ -30,6 +30,7 @@ SAMPLES = {
     "^(SSLv3|": ("TLSv1.1_2016", "TLSv1.2_2021"),
     "[2367]$": ("0757", "0750"),
     "^[*.]+$": ("*", "*.acme.example"),
+    "^[*?]+$": ("*", "genai-private-*"),
     "^100%$": ("100%", "10%"),
     r"^\^?\.[*+]": (".*", "^team-.*$"),
     "(?i)host-?path": ("hostpath.csi.k8s.io", "efs.csi.aws.com"),
@@ -39,7 +40,7 @@ SELECTORS = ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values"
 
 def values_of(row: dict[str, Any]) -> tuple[Any, Any]:
     """A wrong and a right value of a row."""
-    test = next(key for key in row if key not in ("kinds", "path", "problem", "when"))
+    test = next(key for key in row if key not in ("kinds", "each", "path", "problem", "when"))
     if test.endswith("Match"):
         return next(each for pattern, each in SAMPLES.items() if row[test].startswith(pattern))
     given = row[test]
@@ -67,6 +68,8 @@ def told(table: str, row: dict[str, Any], value: Any, kind: str) -> str:
     value = [value] if path.endswith("kubernetesGroups") and value is not UNKNOWN else value
     if value is not None:
         made(inputs, keys_of(path), value)
+    if "each" in row:
+        inputs = {row["each"]: [{"note": "another item"}, inputs]}
     resource = Resource(type=f"{package}:{module}/v1:{name.replace('*', 'Claim')}", urn="urn:pulumi:s::p::t::n", name="n", inputs=inputs)
     rule = TABLES[table]
     levels = {each: Level.MANDATORY if each == rule else Level.DISABLED for each in all_rules()}

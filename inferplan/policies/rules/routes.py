@@ -14,6 +14,7 @@ from inferplan.policies.engine.rule import Parameters, Severity, Violations, sta
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE, LLM_SERVICE
 from inferplan.policies.subjects.placement import labels_at
 from inferplan.policies.subjects.pods import PodTemplate
+from inferplan.policies.subjects.serving import server_keys
 from inferplan.policies.subjects.workloads import engines_of, labels_of
 
 INGRESS = "kubernetes:networking.k8s.io:Ingress"
@@ -21,6 +22,7 @@ _API = "kubernetes:gateway.networking.k8s.io"
 _HTTP = f"{_API}:HTTPRoute"
 _ROUTES = (_HTTP, f"{_API}:GRPCRoute", f"{_API}:TCPRoute", f"{_API}:TLSRoute")
 SECURITY_POLICY = "kubernetes:gateway.envoyproxy.io:SecurityPolicy"
+_FILTER = "kubernetes:gateway.envoyproxy.io:HTTPRouteFilter"
 _AUTHENTICATION = (("apiKeyAuth", "credentialRefs"), ("jwt", "providers"), ("basicAuth", "users"), ("oidc", "provider"), ("extAuth",))
 # The endings of the names of the Services that each operator creates.
 SERVICE_ENDINGS = {
@@ -113,9 +115,25 @@ def _public_services(stack: Stack) -> Violations:
 
 
 def _reaches(target: Resource, engines: list[PodTemplate]) -> bool:
+    """True if a Service or InferencePool selects one of the pods `engines`. Raises FieldError."""
     selector = target.at("spec", "selector")
     labels = labels_at(selector if target.short_kind == "Service" else selector.at("matchLabels"))
     return any_matching(engines, lambda pod: bool(labels) and labels.items() <= labels_of(pod).items())
+
+
+def injected_keys(stack: Stack, pods: list[PodTemplate]) -> Violations:
+    """Filters of Envoy Gateway whose route sends a server a key that is not its own."""
+    for route in stack.of(_HTTP):
+        with stack.unreadable:
+            for rule in route.select("spec", "rules", "*"):
+                targets = [each for name in rule.select("backendRefs", "*", "name") for each in stack.named(name.text(), route, *TARGETS)]
+                behind = [pod for pod in pods if any(_reaches(each, [pod]) for each in targets)]
+                own = {name.text() for pod in behind for name in server_keys(pod)}
+                for reference in rule.select("filters", "*", "extensionRef", "name"):
+                    for each in stack.named(reference.text(), route, _FILTER):
+                        secret = each.at("spec", "credentialInjection", "credential", "valueRef", "name")
+                        if own and secret.text() and secret.text() not in own:
+                            yield violation(secret, "contains the key of another server than the one behind the route")
 
 
 @stack_rule(Severity.HIGH, "Kyverno unique-ingress-host-and-path; inference")

@@ -14,10 +14,10 @@ from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, Subject
 from inferplan.policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation, violations
 from inferplan.policies.rules.keys import SHAPES
-from inferplan.policies.rules.routes import SECURITY_POLICY
+from inferplan.policies.rules.routes import SECURITY_POLICY, injected_keys
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word
-from inferplan.policies.subjects.serving import engine_containers
+from inferplan.policies.subjects.serving import server_keys
 from inferplan.policies.subjects.tables import entries_below
 
 SECRET_VARIABLES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
@@ -51,7 +51,6 @@ TOKENIZER_ENTRIES = re.compile(
 USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ec2:LaunchConfiguration")
 USER_DATA_KEYS = ("userData", "userDataBase64")
 SECRET_COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s*=\s*\S{20,}")
-SERVER_KEY = r"(VLLM|TRITON|SGLANG|SERVER|MODEL|ENGINE|TRTLLM|INFERENCE)\w*(API_KEY|_KEY|_TOKEN)"
 # Common names of Secrets with the keys of consumers, in case no policy of the stack refers to them.
 CONSUMER_KEYS = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
 
@@ -194,6 +193,7 @@ def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Violations:
                     yield violation(field, "contains keys that only the gateway needs")
 
     yield from _keys_of_other_servers(stack, pods)
+    yield from injected_keys(stack, pods)
 
 
 def _keys_of_other_servers(stack: Stack, pods: list[PodTemplate]) -> Violations:
@@ -201,11 +201,8 @@ def _keys_of_other_servers(stack: Stack, pods: list[PodTemplate]) -> Violations:
     readers: dict[tuple[str, str], dict[str, tuple[str, Field]]] = {}
     for pod in pods:
         with stack.unreadable:
-            for container in engine_containers(pod):
-                for entry in container.variables(SERVER_KEY):
-                    name = entry.at("valueFrom", "secretKeyRef", "name")
-                    if name.text():
-                        readers.setdefault((pod.resource.namespace, name.text()), {})[pod.resource.urn] = (pod.resource.object_name, name)
+            for name in server_keys(pod):
+                readers.setdefault((pod.resource.namespace, name.text()), {})[pod.resource.urn] = (pod.resource.object_name, name)
     servers = {(namespace, server) for (namespace, _), listed in readers.items() for server, _ in listed.values()}
     for (namespace, secret), listed in readers.items():
         owners = [server for place, server in servers if place == namespace and secret.startswith(f"{server}-")]

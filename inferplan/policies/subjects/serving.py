@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from inferplan.policies.engine.fields import Field
 from inferplan.policies.subjects.pods import Container, PodTemplate
 from inferplan.policies.subjects.programs import image_of
 
+_SERVER_KEY = r"(VLLM|TRITON|SGLANG|SERVER|MODEL|ENGINE|TRTLLM|INFERENCE)\w*(API_KEY|_KEY|_TOKEN)"
 _SERVERS = re.compile(r"vllm|sglang|huggingface_?server|text-generation-(inference|launcher)|trtllm-serve")
 # Images whose entrypoint is vLLM. Others, such as pytriton-vllm, start a server that loads vLLM.
 _IMAGE = re.compile(r"(?!.*triton)(.*[-_])?vllm")
@@ -71,3 +74,9 @@ def _positional(container: Container) -> str:
             return word.text
         value_follows = option and "=" not in word.text and not _SWITCHES.match(word.text.replace("_", "-"))
     return ""
+
+
+def server_keys(pod: PodTemplate) -> Iterator[Field]:
+    """The fields with the names of the Secrets that hold the pod's own key. Raises FieldError."""
+    entries = (entry for container in engine_containers(pod) for entry in container.variables(_SERVER_KEY))
+    yield from (name for entry in entries if (name := entry.at("valueFrom", "secretKeyRef", "name")).text())

@@ -2,7 +2,7 @@
 
 A row has `kinds` (`aws:ec2:Subnet`, or `kubernetes:karpenter.sh:*` for a group), a `path` (keys separated by dots; `*` is each item of a list,
 a first `**` any depth; `\\.` is a dot in a key), one test and a `problem`. `when` is a map of paths and values: the row applies only if each
-field has one of its values, or is not set if there are none. Booleans and numbers are compared as text, because Kubernetes and AWS accept both.
+field has one of its values, or is not set if there are none. With `each`, the path of a list, `path` and `when` are those of its items. Booleans and numbers are compared as text, because Kubernetes and AWS accept both.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ _DOT = re.compile(r"(?<!\\)\.")
 
 
 def _texts(field: Field) -> list[str]:
-    """The values of a field or of the items of a list, as text, none if it is absent. Raises FieldError."""
+    """The values of a field, or of the parts of a list or map, as text, none if it is absent. Raises FieldError."""
     value = field.value
     if isinstance(value, list):
         return [text for each in field.each() for text in _texts(each)]
     if isinstance(value, bool):
         return [str(value).lower()]
-    return [] if value is None or isinstance(value, dict) else [field.text()]
+    if isinstance(value, dict):
+        return [each.text() for each in field.texts_below()]
+    return [] if value is None else [field.text()]
 
 
 def _matches(field: Field, pattern: str) -> bool:
@@ -98,9 +100,10 @@ def violations_in(name: str, resource: Resource) -> Violations:
     first_error: FieldError | None = None
     for row in (*rows.get(resource.kind, ()), *rows.get(group_of(resource.kind), ())):
         try:
-            if all(_is_one_of(field, values) for path, values in row.get("when", {}).items() for field in _fields(resource, path)):
-                (test,) = row.keys() & _TESTS.keys()
-                yield from (violation(field, row["problem"]) for field in _fields(resource, row["path"]) if _TESTS[test](field, row[test]))
+            (test,) = row.keys() & _TESTS.keys()
+            for part in resource.at(row["each"]).each() if "each" in row else (resource.root,):
+                if all(_is_one_of(field, values) for path, values in row.get("when", {}).items() for field in _fields(part, path)):
+                    yield from (violation(field, row["problem"]) for field in _fields(part, row["path"]) if _TESTS[test](field, row[test]))
         except FieldError as error:
             first_error = first_error or error
     if first_error is not None:
@@ -111,9 +114,9 @@ def _is_one_of(field: Field, values: list[str]) -> bool:
     return bool(set(_texts(field)) & set(values)) if values else not field.value
 
 
-def _fields(resource: Resource, path: str) -> Iterable[Field]:
+def _fields(root: Field, path: str) -> Iterable[Field]:
     first, *rest = (key.replace("\\.", ".") for key in _DOT.split(path))
-    return _below(resource.root, rest[0]) if first == "**" else resource.select(first, *rest)
+    return _below(root, rest[0]) if first == "**" else root.select(first, *rest)
 
 
 def _below(field: Field, name: str) -> Iterator[Field]:
