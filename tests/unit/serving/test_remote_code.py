@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from inferplan.components.serving.facts import model_facts
+from inferplan.kube.facts import document
 from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import today
 from inferplan.policies.engine.settings_reader import parse_settings
 from inferplan.review.report import make_report
-from tests.review_streams import preview, step
+from tests.review_streams import facts, preview
 from tests.unit.serving.models import container_of, declared, vllm
 from tests.unit.stackfile.test_checks import WEIGHTS, lines, only
 
@@ -82,23 +86,30 @@ def test_the_policy_blocks_it_until_an_exemption_names_the_violation():
     assert len(violations([{**exemption, "resource": "Deployment/other"}])) == 1
 
 
-@pytest.mark.parametrize(("op", "old"), [("create", None), ("update", {}), ("update", {"trustRemoteCode": {**REVIEW, "revision": "v0"}})])
-def test_the_report_shows_a_new_model_with_code_and_each_new_revision(op, old):
-    sides = (None if old is None else {"spec": old}, {"spec": {"trustRemoteCode": REVIEW}})
-    events = [step(op, "inferplan:serving:ModelService", "chat", *sides)]
-    found = [(each.what, each.name, each.consequence, each.weight) for each in make_report([preview(*events)]).stacks[0].risks]
-    assert (
-        "runs code from the model's files",
-        "chat",
-        "the code runs with the server's key: platform-security reviewed it at v1",
-        0,
-    ) in found
+def risks_of_code(before: dict | None, after: dict) -> list[tuple[str, str, str, int]]:
+    """The risks of a change of the model's facts, as its specification states them."""
+    sides = [
+        {} if each is None else {"model": {"chat": stated(vllm(**{"weights": WEIGHTS, "preheat": {"into": "shared"}, **each}))}}
+        for each in (before, after)
+    ]
+    risks = make_report([preview(facts(*sides))]).stacks[0].risks
+    return [(each.what, each.name, each.consequence, each.weight) for each in risks if "code" in each.what]
+
+
+def stated(spec) -> dict:
+    endpoint = SimpleNamespace(served_names=("chat",), routes=(), protocols=())
+    stores = {WEIGHTS["store"]: SimpleNamespace(location="s3://acme-weights")}
+    return document([("chat", model_facts(endpoint, spec, stores))])["model"]["chat"]
+
+
+@pytest.mark.parametrize("before", [None, {}, {"weights": {**WEIGHTS, "revision": "v0"}, "trustRemoteCode": {**REVIEW, "revision": "v0"}}])
+def test_the_report_shows_a_new_model_with_code_and_each_new_revision(before):
+    consequence = "the code runs with the server's key: platform-security reviewed it at v1"
+    assert ("runs code from the model's files", "chat", consequence, 0) in risks_of_code(before, {"trustRemoteCode": REVIEW})
 
 
 def test_the_report_is_quiet_about_a_review_that_stays():
-    spec = {"spec": {"trustRemoteCode": REVIEW}}
-    events = [step("update", "inferplan:serving:ModelService", "chat", {**spec, "x": 1}, {**spec, "x": 2})]
-    assert [each.what for each in make_report([preview(*events)]).stacks[0].risks if "code" in each.what] == []
+    assert risks_of_code({"trustRemoteCode": REVIEW, "maxModelLen": 100}, {"trustRemoteCode": REVIEW, "maxModelLen": 200}) == []
 
 
 TENSORS = {"generate": {"kind": "textGeneration"}}

@@ -41,7 +41,7 @@ _OURS = (
 _SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
 
 
-class VllmSpec(VllmEngineArgs, ReviewedCode, ShardedModel):
+class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     """One model behind vLLM's OpenAI-compatible server. Field names and values are vLLM's own."""
 
     can_span_nodes: ClassVar[bool] = True
