@@ -46,7 +46,7 @@ Targets = Annotated[
 ]
 Context = Annotated[str | None, typer.Option("--context", help="Read the cluster behind this context of your kubeconfig.")]
 Model = Annotated[str, typer.Argument(help="Name of a model of the stack.", autocompletion=_entries("models"))]
-Protocol = Annotated[str | None, typer.Option(help="By default the best that the model speaks.")]
+Protocol = Annotated[str | None, typer.Option(help="Default: the model's preferred protocol.")]
 Gateway = Annotated[str | None, typer.Option(help="URL of another gateway, for example a forwarded port.")]
 Route = Annotated[str | None, typer.Option(help="Path of a Ray Serve application.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Maximum tokens of the answer.")]

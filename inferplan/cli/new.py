@@ -58,7 +58,7 @@ def _passphrase(stack: str) -> tuple[str, bool]:
 def _ask(stack: str) -> str:
     if not sys.stdin.isatty():
         raise RequestError(
-            f"{stack} needs a passphrase, and there is no terminal to type it on. "
+            f"{stack}: cannot prompt for a passphrase: stdin is not a terminal. "
             f"Set {_VARIABLE}, or {_VARIABLE}_FILE to the path of a file that contains it"
         )
     try:
@@ -75,7 +75,7 @@ def _print(draft: Draft, new: NewStack, *, typed: bool) -> None:
     stack, source = draft.name, stack_name(draft.source.path)
     print(f"{new.files[0]}: a copy of {source} with its own encryptionsalt and apiKeySeed, encrypted with your passphrase")
     for rules in new.files[1:]:
-        print(f"{rules}: the policy exemptions of {source}, copied; remove those that {stack} does not need")
+        print(f"{rules}: the policy exemptions of {source}, copied. Remove those that {stack} does not need.")
     if new.carried:
         print(f"copied, encrypted again, and the same secret as in {source}: {', '.join(new.carried)}")
     if new.cluster:

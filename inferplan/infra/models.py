@@ -81,7 +81,7 @@ class Models:
         if isinstance(source, VolumeClaim):
             return ModelMount(claim=source, sub_path=weights.path, gate=source.ready)
         if not isinstance(source, ObjectStore):
-            raise TypeError(f"models.{name}.{spec.stored_files_field}.store: no engine reads {weights.store} itself; add preheat")
+            raise TypeError(f"models.{name}.{spec.stored_files_field}.store: no engine reads {weights.store} itself. Add preheat.")
         return source
 
     def _artifacts(self, model: str, spec: ModelSpec) -> dict[str, ModelMount]:

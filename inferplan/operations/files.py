@@ -20,7 +20,7 @@ def write(path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise OperationError(f"{path} cannot be written: {error.strerror}; name a file in a folder that exists") from error
+        raise OperationError(f"{path} cannot be written: {error.strerror}. Name a file in a folder that exists.") from error
 
 
 def create(path: Path, content: bytes, *, sound: Callable[[Path], bool] = lambda _written: True) -> None:
@@ -32,10 +32,10 @@ def create(path: Path, content: bytes, *, sound: Callable[[Path], bool] = lambda
     try:
         with draft(path, content) as written:
             if not sound(written):
-                raise RequestError(f"{name} was not written: the copy would not mean what it should; copy the file by hand and edit it")
+                raise RequestError(f"{name} was not written: the copy would not mean what it should. Copy the file by hand and edit it.")
             _into_place(written, path)
     except FileExistsError as error:
-        raise RequestError(f"{name} exists already and was left as it is; take another name, or move that file away first") from error
+        raise RequestError(f"{name} exists already and was left as it is. Take another name, or move that file away first.") from error
     except OSError as error:
         raise OperationError(f"{name} cannot be written: {error.strerror}; nothing was left behind") from error
 

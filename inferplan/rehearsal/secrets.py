@@ -156,7 +156,7 @@ def unlock(passphrase: str, salt: str, *, source: str = _VARIABLE) -> SecretBox:
     except ValueError:
         word = ""
     if word != _PROOF:
-        hint = f"the example stacks use {EXAMPLE_PASSPHRASE!r}; unset {_VARIABLE} and {_VARIABLE}_FILE to rehearse with placeholders"
+        hint = f"the example stacks use {EXAMPLE_PASSPHRASE!r}. Unset {_VARIABLE} and {_VARIABLE}_FILE to rehearse with placeholders."
         raise _salt_error(
             f"the passphrase in {source} is not this stack's, or the {_SALT} was altered",
             f"set the passphrase that the stack was made with ({hint}), or restore the {_SALT} from version control",

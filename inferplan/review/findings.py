@@ -118,7 +118,7 @@ def load(content: bytes, *, source: str) -> Findings | None:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise EventsError(
-            f"{source}: damaged findings of a rehearsal ({where}: {first['msg'].lower()}); run inferplan rehearse-change again"
+            f"{source}: damaged findings of a rehearsal ({where}: {first['msg'].lower()}). Run inferplan rehearse-change again."
         ) from error
 
 

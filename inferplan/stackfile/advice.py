@@ -40,7 +40,7 @@ def renamed_keys(written_keys: Callable[..., frozenset[str]], settings: StackSet
     for section, inner, old, new in _RENAMED:
         for name in settings.node_pools if section == "nodePools" else settings.models:
             if old in written_keys(section, name, *inner):
-                yield SpecError((section, name, *inner, old), f"{old!r} is now called {new!r}. The old key still works; rename it.")
+                yield SpecError((section, name, *inner, old), f"{old!r} is now called {new!r}. The old key still works. Rename it.")
 
 
 def advice(settings: StackSettings) -> Iterator[SpecError]:

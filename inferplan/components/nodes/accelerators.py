@@ -110,12 +110,12 @@ class Accelerator:
     def mig_error(self, profile: str) -> str | None:
         """Return why the accelerator has no slices of `profile`; None if it has."""
         if not self.mig:
-            return f"mig is {profile} and {self.name} cannot be divided; remove mig, or name an accelerator that can (A100, H100, H200, B200, ...)"
+            return f"mig is {profile} and {self.name} cannot be divided. Remove mig, or name an accelerator that can (A100, H100, H200, B200, ...)."
         if profile in self.mig:
             return None
         largest = max(self.mig, key=_gigabytes)
         size = "is larger than" if _gigabytes(profile) > _gigabytes(largest) else "is not a profile of"
-        return f"the slice {profile} {size} {self.name}, which is {largest} as a whole; use one of {', '.join(self.mig)}"
+        return f"the slice {profile} {size} {self.name}, which is {largest} as a whole. Use one of {', '.join(self.mig)}."
 
 
 def _gigabytes(profile: str) -> int:

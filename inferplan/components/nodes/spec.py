@@ -67,7 +67,7 @@ class FixedPool(Pool):
         if self.mig is None:
             return None
         if self.accelerator is None:
-            return f"mig is {self.mig} and the pool has no accelerator to divide; write accelerator too, or remove mig"
+            return f"mig is {self.mig} and the pool has no accelerator to divide. Write accelerator too, or remove mig."
         return accelerators.lookup(self.accelerator).mig_error(self.mig)
 
     @property
@@ -123,7 +123,7 @@ class ExistingPool(FixedPool):
     def _one_host_name_is_one_node(self) -> Self:
         if self.nodes > 1 and HOSTNAME_LABEL in (self.node_selector or {}):
             raise ValueError(
-                f"nodeSelector names {HOSTNAME_LABEL}, which selects one node, but nodes is {self.nodes}; select by a label that all carry"
+                f"nodeSelector names {HOSTNAME_LABEL}, which selects one node, but nodes is {self.nodes}. Select by a label that all carry."
             )
         return self
 
@@ -145,7 +145,7 @@ class SimulatedPool(FixedPool):
     @model_validator(mode="after")
     def _zones_are_distinct(self) -> Self:
         if repeated := duplicates(self.zones or []):
-            raise ValueError(f"zones names {', '.join(repeated)} more than once; write each zone once")
+            raise ValueError(f"zones names {', '.join(repeated)} more than once. Write each zone once.")
         return self
 
     def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:

@@ -63,7 +63,7 @@ def list_source(request: Request) -> Listing:
     source = open_source(brief, _Quiet(request.job, None, request.report_seconds), threading.Event())
     files = source.files()
     matches = chosen_files(request, files)
-    refusal = None if matches else "no file passes preheat.include and preheat.exclude; correct them, or weights.path"
+    refusal = None if matches else "no file passes preheat.include and preheat.exclude. Correct them, or weights.path."
     try:
         refuse_names([file.path for file in matches], request.allow_pickle)
         source.check(matches)

@@ -41,10 +41,10 @@ class NodeTerm(Spec):
         elif self.operator in ("Gt", "Lt"):
             if len(self.values) != 1 or not re.fullmatch(r"-?[0-9]+", self.values[0]):
                 raise ValueError(
-                    f'operator {self.operator} compares with one whole number, and values is {self.values}; write one, such as ["8"]'
+                    f'operator {self.operator} compares with one whole number, and values is {self.values}. Write one, such as ["8"].'
                 )
         elif not self.values:
-            raise ValueError(f"operator {self.operator} needs values; write at least one")
+            raise ValueError(f"operator {self.operator} needs values. Write at least one.")
         return self
 
 
@@ -75,7 +75,7 @@ class AffinitySpec(Spec):
             if held is not None and not met:
                 yield SpecError(
                     ("requiredNodes", index),
-                    f"every node of pool {target.pool!r} has {term.key}: {held}, so none meets {term.operator} {term.values}; correct the term",
+                    f"every node of pool {target.pool!r} has {term.key}: {held}, so none meets {term.operator} {term.values}. Correct the term.",
                 )
 
     def rendered(self) -> Mapping[str, Any]:

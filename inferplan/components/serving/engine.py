@@ -56,7 +56,7 @@ class Engine(Protocol[EngineSpec_contra]):
 def mounted_weights(name: str, spec: ServedModel, site: Site) -> ModelMount | None:
     """Return the mounted files of a model whose engine reads files. Raises TypeError if they are in a bucket."""
     if isinstance(site.weights, ObjectStore):
-        raise TypeError(f"models.{name}: {spec.engine} reads files and the weights are in a bucket; add preheat: {{into: <nfs store>}}")
+        raise TypeError(f"models.{name}: {spec.engine} reads files and the weights are in a bucket. Add preheat: {{into: <nfs store>}}.")
     return site.weights
 
 

@@ -41,5 +41,5 @@ class ShardedModel(ParallelSizes, ServedModel):
     @model_validator(mode="after")
     def _shards_use_every_card(self) -> Self:
         if self.accelerators is not None and self.world_size != self.accelerators:
-            raise ValueError(f"{self.sizes}, but accelerators is {self.accelerators}; make them equal, or leave accelerators out")
+            raise ValueError(f"{self.sizes}, but accelerators is {self.accelerators}. Make them equal, or leave accelerators out.")
         return self

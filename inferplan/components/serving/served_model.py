@@ -115,7 +115,7 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
     @classmethod
     def _env_leaves_reserved_names_alone(cls, env: dict[str, EnvValue]) -> dict[str, EnvValue]:
         if taken := [f"{name} ({cls.reserved_env[name]})" for name in env if name in cls.reserved_env]:
-            raise ValueError(f"{'; '.join(taken)} cannot be set here; remove it")
+            raise ValueError(f"{'; '.join(taken)} cannot be set here. Remove it.")
         return env
 
     @property

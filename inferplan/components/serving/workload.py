@@ -64,7 +64,7 @@ def image_of(spec: ServedModel, target: NodeTarget) -> str:
     """Return the image that `spec` names, else that of the accelerator table for its engine. Raises ValueError if neither names one."""
     image = spec.image or (None if target.accelerator is None else target.accelerator.engine(spec.engine).image)
     if image is None:
-        raise ValueError(f"no default image for {spec.engine} on pool {target.pool}; name one under image")
+        raise ValueError(f"no default image for {spec.engine} on pool {target.pool}. Name one under image.")
     return image
 
 

@@ -136,8 +136,8 @@ class CaBundleSpec(Spec):
     def _from_one_object(self) -> Self:
         if (self.secret_name is None) == (self.config_map_name is None):
             both = "secretName and configMapName are both set"
-            problem = both if self.secret_name else "neither secretName nor configMapName is set"
-            raise ValueError(f"caBundle requires one source of certificates, but {problem}. Set one of them.")
+            problem = both if self.secret_name else "Neither secretName nor configMapName is set"
+            raise ValueError(f"{problem}. Set one of them.")
         return self
 
     @property
@@ -177,7 +177,7 @@ class RemoteStoreSpec(Store):
         address = info.data.get(cls.address_field)
         if bundle is not None and address is not None and address.startswith("http://"):
             field = cls.address_field
-            raise ValueError(f"caBundle requires TLS, but {field} is {address}. Use https:// in {field}, or remove caBundle.")
+            raise ValueError(f"{field} is {address}, without TLS. Use https:// in {field}, or remove caBundle.")
         return bundle
 
 

@@ -120,7 +120,7 @@ class S3StoreSpec(RemoteStoreSpec):
             return None
         return SpecError(
             ("create",),
-            f"create requires a cluster of provider eks, not {cluster.provider}: there is no AWS region to create the bucket in. Remove create.",
+            f"Cannot create a bucket next to a cluster of provider {cluster.provider}, which has no AWS region. Use provider eks, or remove create.",
         )
 
     @model_validator(mode="after")

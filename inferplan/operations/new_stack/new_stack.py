@@ -206,8 +206,8 @@ def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -
             raise RequestError(f"a secret of {source.shown_path} cannot be decrypted: {error}. Set it again, or remove it") from error
     names = ", ".join(map(_name, sealed))
     raise RequestError(
-        f"{source.shown_path} holds secrets under a passphrase other than yours: {names}; give the passphrase of "
-        f"{stack_name(source.path)} (the new stack then has the same), or name a copy of the file without them: --from PATH"
+        f"{source.shown_path} holds secrets under a passphrase other than yours: {names}. Give the passphrase of "
+        f"{stack_name(source.path)} (the new stack then has the same), or name a copy of the file without them: --from PATH."
     )
 
 

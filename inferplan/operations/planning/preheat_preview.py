@@ -68,7 +68,7 @@ class PlannedPreheat:
         if not error.unknown:
             return str(error)
         if ca is not None:
-            return str(replace(error, remedy=f"no public CA and no CA in {ca} signed it; give the certificate of the CA that did"))
+            return str(replace(error, remedy=f"no public CA and no CA in {ca} signed it. Give the certificate of the CA that did."))
         if self.ca is None:
             field = f"storage.{self.source}.caBundle"
             remedy = f"put the certificate of the CA that signed it into a Secret or ConfigMap and name that under {field}, for the Job"

@@ -30,7 +30,7 @@ from inferplan.stackfile.reader import read_stack
 _MISSING = {
     "changed": "there is no preview; its job failed, was skipped, or left no events",
     "new": "the stack is new and has no preview; its job failed, was skipped, or left no events",
-    "deleted": "its stack file is deleted, and its resources would stay unmanaged; run inferplan down first, or restore the file",
+    "deleted": "its stack file is deleted, and its resources would stay unmanaged. Run inferplan down first, or restore the file.",
 }
 _NOT_REHEARSED = "The upgrade was not rehearsed: this stack has no findings."
 

@@ -61,7 +61,7 @@ class UpdateOptions:
     def check_confirmation(self, command: str) -> None:
         if not self.yes and not sys.stdin.isatty():
             raise RequestError(
-                f"There is no terminal to confirm the update on, and nothing was changed. Add --yes to run it without questions: {command} --yes"
+                f"Cannot prompt for confirmation: stdin is not a terminal. Nothing was changed. Add --yes to run it without questions: {command} --yes"
             )
 
     def check_rehearsal(self) -> None:

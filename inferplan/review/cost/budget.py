@@ -26,7 +26,7 @@ def budget_of(config: dict[str, str]) -> Decimal | None:
     except (ValueError, TypeError, KeyError):
         limit = None
     if limit is None or limit < 0:
-        raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}; write it as {{monthlyUsd: 5000}}")
+        raise ValueError(f"{BUDGET_KEY} is {text[:80]!r}. Write it as {{monthlyUsd: 5000}}.")
     return limit
 
 

@@ -23,7 +23,7 @@ def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError
             if consumer not in settings.consumers:
                 yield unknown(("models", name, "consumers", index), consumer, "consumer", settings.consumers, "consumers")
     if settings.consumers and settings.gateway is None:
-        yield SpecError(("consumers",), "consumers requires gateway, which checks their keys. Add gateway, or remove consumers.")
+        yield SpecError(("consumers",), "Missing gateway, which checks the keys of consumers. Add gateway, or remove consumers.")
     if settings.gateway is not None:
         yield from _unsupported(settings, settings.gateway)
     if (settings.models or settings.consumers) and not has_key_seed:
@@ -54,9 +54,9 @@ def _unsupported(settings: StackSettings, gateway: GatewaySpec) -> Iterator[Spec
 def _benchmark(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecError]:
     path, gateway = ("benchmark",), settings.gateway
     if gateway is None:
-        yield SpecError(path, "benchmark requires gateway, which it calls. Add gateway, or remove benchmark.")
+        yield SpecError(path, "Missing gateway, which the benchmark calls. Add gateway, or remove benchmark.")
     elif not gateway.runs_in_namespace:
-        message = f"benchmark requires a gateway in its namespace; {gateway.implementation} runs in its own. Use implementation nginx."
+        message = f"implementation {gateway.implementation} runs outside the namespace of the benchmark. Use implementation nginx."
         yield SpecError(path, message)
     if spec.consumer not in settings.consumers:
         yield unknown((*path, "consumer"), spec.consumer, "consumer", settings.consumers, "consumers")

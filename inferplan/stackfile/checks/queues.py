@@ -72,7 +72,7 @@ def _queue_errors(
 def _model_errors(settings: StackSettings, model: ModelSpec, targets: Targets, requested: Requests) -> Iterator[SpecError]:
     if model.queue is None:
         if model.queue_priority is not None:
-            yield SpecError(("queuePriority",), "queuePriority requires queue. Add queue, or remove queuePriority.")
+            yield SpecError(("queuePriority",), "Missing queue, which has the priorities. Add queue, or remove queuePriority.")
         return
     queue = settings.queues.get(model.queue)
     if queue is None:

@@ -92,7 +92,7 @@ def _build(interpreter: _Interpreter, lock: Path, built: Environment, seconds: f
     shutil.rmtree(built.root, ignore_errors=True)
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
     if uv is None:
-        raise Unavailable("uv is not installed; run make setup")
+        raise Unavailable("uv is not installed. Run make setup")
     for command in (
         [uv, "venv", "--quiet", "--no-python-downloads", "--python", interpreter.path, str(built.root)],
         [uv, "pip", "sync", "--quiet", "--python", str(built.python), "--require-hashes", "--only-binary", ":all:", str(lock)],

@@ -79,8 +79,8 @@ def test_a_model_on_graviton_is_rejected():
             {"instanceTypes": ["m8g.xlarge", "m7i.xlarge"]},
             "the instance types differ in architecture (m8g.xlarge arm64, m7i.xlarge x86_64)",
         ),
-        ({"amiType": "AL2023_x86_64_STANDARD"}, "use one of AL2023_ARM_64_STANDARD"),
-        ({"instanceTypes": ["m7i.xlarge"], "amiType": "AL2023_ARM_64_STANDARD"}, "use one of AL2023_x86_64_STANDARD"),
+        ({"amiType": "AL2023_x86_64_STANDARD"}, "Use one of AL2023_ARM_64_STANDARD"),
+        ({"instanceTypes": ["m7i.xlarge"], "amiType": "AL2023_ARM_64_STANDARD"}, "Use one of AL2023_x86_64_STANDARD"),
         ({"instanceTypes": ["m9z.xlarge"]}, "'m9z.xlarge' is not a known instance type"),
     ],
 )

@@ -153,7 +153,7 @@ def test_secrets_under_another_passphrase_are_named_and_nothing_is_written(new):
     before = files()
     code, said = new("acme", "--from", "rich")
     assert code == 2
-    assert "under a passphrase other than yours: consumers.chat.importedKeys.1, aws:secretKey; give the passphrase of rich" in said
+    assert "under a passphrase other than yours: consumers.chat.importedKeys.1, aws:secretKey. Give the passphrase of rich" in said
     assert files() == before
 
 
@@ -344,7 +344,7 @@ def test_every_command_that_it_tells_to_type_next_exists(new):
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({}, "acme needs a passphrase, and there is no terminal to type it on. Set PULUMI_CONFIG_PASSPHRASE"),
+        ({}, "acme: cannot prompt for a passphrase: stdin is not a terminal. Set PULUMI_CONFIG_PASSPHRASE"),
         ({"PULUMI_CONFIG_PASSPHRASE": ""}, "PULUMI_CONFIG_PASSPHRASE is an empty passphrase, which encrypts nothing"),
         ({"PULUMI_CONFIG_PASSPHRASE": EXAMPLE_PASSPHRASE}, "is the public passphrase of the examples"),
         ({"PULUMI_CONFIG_PASSPHRASE_FILE": "none"}, "cannot read none (from PULUMI_CONFIG_PASSPHRASE_FILE)"),

@@ -126,7 +126,7 @@ def test_a_wrong_spread_is_refused_with_the_reason(fields, words):
         (
             H100,
             {"tensorParallelSize": 8, "nnodes": 2},
-            "the 8 accelerators of a replica fit one node of pool 'p', which has 8.*remove nnodes",
+            "the 8 accelerators of a replica fit one node of pool 'p', which has 8.*Remove nnodes",
         ),
         (H100, {"tensorParallelSize": 8, "pipelineParallelSize": 3, "nnodes": 3}, "a replica spans 3 nodes and pool 'p' has 2"),
     ],

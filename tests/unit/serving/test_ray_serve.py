@@ -130,7 +130,7 @@ def test_a_head_that_finds_no_room_beside_workers_on_every_node_is_refused():
     small = pool("nvidia-l40s", machine="g6e.xlarge", nodes=2)
     found = list(ray(replicas=2).shared_pool_errors(small, 0))
     assert [each.path for each in found] == [("head", "cpu"), ("head", "memory")]
-    assert "it would never start; lower head.cpu" in found[0].message
+    assert "it would never start. Lower head.cpu" in found[0].message
     assert list(ray(replicas=1).shared_pool_errors(small, 0)) == []
     assert list(ray(replicas=2, resources={"cpu": "1500m"}, head={"memory": "2Gi"}).shared_pool_errors(small, 0)) == []
     assert len(list(ray(replicas=1).shared_pool_errors(small, 1))) == 2
@@ -251,7 +251,7 @@ def test_rays_autoscaler_runs_as_kuberays_account_and_reaches_the_kubernetes_api
         ({"applications": {"a": {**CUSTOM, "checkpointPath": "x", "args": {"checkpoint_path": "y"}}}}, "args repeats checkpoint_path"),
         ({"applications": {"a": {**LLM, "engineKwargs": {"trust_remote_code": True}}}}, "is not allowed in engineKwargs. Remove it"),
         ({"applications": {"a": {**LLM, "engineKwargs": {"pipeline_parallel_size": 2}}}}, "use the field pipelineParallelSize"),
-        ({"rollout": "surge"}, "write upgradeStrategy: NewCluster"),
+        ({"rollout": "surge"}, "Use upgradeStrategy: NewCluster"),
     ],
 )  # fmt: skip
 def test_what_ray_would_only_find_out_on_the_cluster_is_refused_with_the_remedy(fields, said):

@@ -186,9 +186,9 @@ def test_on_gaudi_it_is_refused_by_the_table():
     ("fields", "said"),
     [
         ({"image": "nvcr.io/nvidia/tritonserver:26.07-py3"}, "holds no tensorrt-llm backend"),
-        ({"image": "nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3"}, "name release 25.09 or newer"),
-        ({"image": "nvcr.io/nvidia/tritonserver:25.03-trtllm-python-py3", "build": BUILD}, "name release 25.05 or newer"),
-        ({"image": "nvcr.io/nvidia/tritonserver:26.10-trtllm-python-py3", "build": BUILD}, f"name {IMAGE}, or remove build"),
+        ({"image": "nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3"}, "Name release 25.09 or newer"),
+        ({"image": "nvcr.io/nvidia/tritonserver:25.03-trtllm-python-py3", "build": BUILD}, "Name release 25.05 or newer"),
+        ({"image": "nvcr.io/nvidia/tritonserver:26.10-trtllm-python-py3", "build": BUILD}, f"Name {IMAGE}, or remove build"),
         ({"image": "nvcr.io/nvidia/tensorrt-llm/release:1.2.1", "build": BUILD}, "holds no Triton"),
         ({"build": {**BUILD, "cards": 8}}, "a node of pool 'p' has 4"),
     ],
@@ -199,7 +199,7 @@ def test_images_and_builds_that_do_not_fit_the_pool_are_refused(fields, said):
 
 
 def test_weights_in_a_bucket_are_refused():
-    with pytest.raises(TypeError, match="add preheat"):
+    with pytest.raises(TypeError, match="Add preheat"):
         server("chat", trt(), site(weights=BUCKET), None)
 
 

@@ -71,7 +71,7 @@ def test_a_build_without_the_library_that_generates_is_refused():
     assert "holds no torch" in fault
     assert said(trtllm) == said(plain, generator="class Generator: ...") == said("docker.io/acme/triton:1.0") == []
     [fault] = said(trtllm, library="vllm")
-    assert "name nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3" in fault
+    assert "Name nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3" in fault
 
 
 def test_probes_ask_whether_models_are_ready_and_whether_the_process_is_alive():
@@ -94,7 +94,7 @@ def test_a_service_and_its_network_edge_open_the_ports_of_its_protocols():
 
 
 def test_weights_in_a_bucket_are_refused_since_python_models_read_files():
-    with pytest.raises(TypeError, match="add preheat"):
+    with pytest.raises(TypeError, match="Add preheat"):
         server("chat", triton(), site(weights=BUCKET))
 
 
@@ -176,7 +176,7 @@ def relay(step: str) -> dict[str, Any]:
 
 def test_streaming_without_a_decoupled_model_is_refused():
     own = {"kind": "python", "maxBatchSize": 8, "code": "pass", "input": ASKING, "output": {"text_output": TEXT}}
-    with pytest.raises(ValidationError, match="requests streaming and decoupled is false; write decoupled: true"):
+    with pytest.raises(ValidationError, match=r"requests streaming and decoupled is false\. Write decoupled: true"):
         triton({"own": own})
     assert triton({"own": {**own, "decoupled": True}})
     relaying = {**own, "input": {**ASKING, "stream": {"dataType": "TYPE_INT32", "dims": [1], "optional": True}}}
@@ -204,7 +204,7 @@ def test_vllm_generates_where_it_is_asked_to_and_gets_its_arguments():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"engineArgs": {"seed": 1}}, "library is not vllm; write library: vllm"),
+        ({"engineArgs": {"seed": 1}}, "library is not vllm. Write library: vllm"),
         ({"library": "vllm", "generator": "class Generator: ..."}, "library and generator name two sources"),
         ({"library": "vllm", "engineArgs": {"tensor_parallel_size": 2}}, "a generator runs on one accelerator"),
         ({"library": "vllm", "engineArgs": {"data_parallel_size": 2}}, "raise replicas instead"),

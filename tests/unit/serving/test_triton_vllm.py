@@ -111,7 +111,7 @@ def test_on_gaudi_the_backend_is_refused_with_the_reason():
 def test_the_build_that_holds_the_backend_is_taken_and_another_one_refused():
     assert container_of(served())["image"] == "nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3"
     [fault] = triton({"writer": {"kind": "vllm"}}, image="nvcr.io/nvidia/tritonserver:26.07-py3").errors_on(L40S)
-    assert "name nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3" in fault.message
+    assert "Name nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3" in fault.message
     assert list(triton({"writer": {"kind": "vllm"}}, image="docker.io/acme/triton:1.0").errors_on(L40S)) == []
 
 

@@ -87,7 +87,7 @@ def test_a_setting_that_contradicts_another_is_refused_with_the_remedy(fields, w
 
 def test_settings_of_gaudi_are_refused_on_nvidia():
     [fault] = vllm(gaudi={"bucketingStrategy": "lin"}).errors_on(L40S)
-    assert (fault.path, "gaudi applies to Gaudi only" in fault.message) == (("gaudi",), True)
+    assert (fault.path, "These settings apply to Gaudi only" in fault.message) == (("gaudi",), True)
     assert list(vllm(gaudi={"bucketingStrategy": "lin"}).errors_on(GAUDI2)) == []
 
 

@@ -113,7 +113,7 @@ def test_an_unknown_consumer_is_reported_at_its_index(lines):
 
 
 def test_consumers_without_a_gateway_are_refused(lines):
-    assert "consumers requires gateway" in only(lines(gateway={}))
+    assert "Missing gateway, which checks the keys of consumers" in only(lines(gateway={}))
 
 
 def test_more_replicas_than_the_pool_holds_are_refused(lines):

@@ -23,7 +23,7 @@ def test_a_model_in_a_queue_that_holds_it_has_no_fault(lines):  # noqa: F811 - t
     ("model", "queue", "said"),
     [
         ({"queue": "servin"}, QUEUE, "chat-model.queue: Unknown queue 'servin'. Did you mean 'serving'?"),
-        ({"queuePriority": "online"}, QUEUE, "queuePriority: queuePriority requires queue. Add queue, or remove queuePriority."),
+        ({"queuePriority": "online"}, QUEUE, "queuePriority: Missing queue, which has the priorities. Add queue, or remove queuePriority."),
         (
             {"queue": "serving", "queuePriority": "on"},
             QUEUE,
@@ -43,7 +43,7 @@ def test_a_model_in_a_queue_that_holds_it_has_no_fault(lines):  # noqa: F811 - t
         ({}, {"pools": {"system": {"accelerators": 1}}}, "has no accelerator. Set cpu and memory"),
         ({"affinity": {"podAffinity": ["nobody"]}}, QUEUE, "affinity.podAffinity[0]: Unknown model 'nobody'."),
         ({"affinity": {"podAffinity": ["chat-model"]}}, QUEUE, "would never start"),
-        ({"affinity": {"requiredNodes": [{"key": "inferplan.dev/pool", "values": ["x"]}]}}, QUEUE, "none meets In ['x']; correct the term"),
+        ({"affinity": {"requiredNodes": [{"key": "inferplan.dev/pool", "values": ["x"]}]}}, QUEUE, "none meets In ['x']. Correct the term"),
     ],
 )
 def test_a_model_that_would_wait_in_its_queue_forever_is_rejected_with_position_and_remedy(lines, model, queue, said):  # noqa: F811 - the fixture

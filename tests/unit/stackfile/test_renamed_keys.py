@@ -31,7 +31,7 @@ def test_a_file_with_an_old_key_means_the_same_and_is_told_the_new_one(tmp_path)
     line = 1 + next(index for index, text in enumerate(STACK.splitlines()) if "instanceType" in text)
     column = STACK.splitlines()[line - 1].index("instanceType") + 1
     where = f"Pulumi.harbour.yaml:{line}:{column}: nodePools.l40s.machine"
-    assert notes == [f"{where}: 'machine' is now called 'instanceType'. The old key still works; rename it."]
+    assert notes == [f"{where}: 'machine' is now called 'instanceType'. The old key still works. Rename it."]
 
 
 def test_both_keys_at_once_are_an_error(tmp_path):

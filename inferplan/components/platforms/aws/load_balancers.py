@@ -82,7 +82,7 @@ class BalancerSpec(Spec):
     scheme: Literal["internal", "internet-facing"] = "internal"
     """The reach of its addresses: only the VPC (internal) or the internet (internet-facing)."""
     inbound_cidrs: Annotated[list[Network], Field(min_length=1, max_length=50)] | None = None
-    """The networks that may connect. Required for scheme internet-facing; use 0.0.0.0/0 to allow all."""
+    """The networks that may connect. Required for scheme internet-facing. Use 0.0.0.0/0 to allow all."""
 
     controller: ClassVar[str] = "AWS Load Balancer Controller"
     """The controller that must run in the cluster, or be part of it."""

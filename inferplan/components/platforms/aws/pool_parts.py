@@ -19,7 +19,7 @@ def supported_ami(ami: str) -> str:
     """Return `ami`. Raises ValueError if EKS does not have this AMI type, or pools do not support it."""
     if ami.startswith("AL2_"):
         raise ValueError(
-            f"{ami!r} is Amazon Linux 2, whose EKS images ended on 2025-11-26; use AL2023_x86_64_NVIDIA or a BOTTLEROCKET type"
+            f"{ami!r} is Amazon Linux 2. AWS stopped publishing these images on 2025-11-26. Use AL2023_x86_64_NVIDIA or a BOTTLEROCKET type."
         )
     known = aws_api.one_of(ami, aws_api.aws_api().ami_types, "AMI type")
     ours = (*PLAIN_AMIS, *ARM_AMIS, *NVIDIA_AMIS, "CUSTOM")
@@ -34,7 +34,7 @@ def volume_type(volume: str) -> str:
     """Return `volume`. Raises ValueError if EBS does not have this type, or a node cannot boot from it."""
     known = aws_api.one_of(volume, aws_api.aws_api().volume_types, "volume type")
     if known not in ("gp3", "gp2", "io1", "io2"):
-        raise ValueError(f"{volume!r} volumes cannot boot a node well; use gp3, or io2 where images must be read fast")
+        raise ValueError(f"{volume!r} volumes cannot boot a node well. Use gp3, or io2 where images must be read fast.")
     return known
 
 

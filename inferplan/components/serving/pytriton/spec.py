@@ -82,7 +82,7 @@ class PyTritonSpec(TextGeneration, ServedModel):
         preferred = self.dynamic_batching.preferred_batch_size
         check_preferred_sizes(preferred, self.max_batch_size)
         if self.streaming and preferred:
-            raise ValueError(f"streamed answers are not batches, and preferredBatchSize is {preferred}; remove it, or streaming")
+            raise ValueError(f"streamed answers are not batches, and preferredBatchSize is {preferred}. Remove it, or streaming.")
         return self
 
     @property

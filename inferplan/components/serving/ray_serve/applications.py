@@ -101,7 +101,7 @@ class ServeDeployment(Spec):
     @model_validator(mode="after")
     def _numbers_are_clear(self) -> Self:
         if isinstance(self.num_replicas, int) and self.autoscaling is not None:
-            raise ValueError(f"numReplicas is {self.num_replicas} and autoscaling changes it; write one of them, or numReplicas: auto")
+            raise ValueError(f"numReplicas is {self.num_replicas} and autoscaling changes it. Write one of them, or numReplicas: auto.")
         if self.accelerators is not None and self.accelerators > 1 and self.accelerators % 1:
             raise ValueError(f"accelerators is {self.accelerators}; above 1, Ray assigns whole accelerators. Write a whole number")
         return self
@@ -172,7 +172,7 @@ class CustomApplication(_Application):
         if not self.methods and not self.web_socket:
             raise ValueError("methods is empty and webSocket is false, so no client can call the application. Add a method")
         if twice := sorted(set(self.args) & set(self.paths)):
-            raise ValueError(f"args repeats {', '.join(twice)}, which has a field of its own; remove it from args")
+            raise ValueError(f"args repeats {', '.join(twice)}, which has a field of its own. Remove it from args.")
         return self
 
 

@@ -67,19 +67,17 @@ class RayServeSpec(ServedModel):
             if first.route_prefix == second.route_prefix
         ]
         if taken:
-            raise ValueError(f"{'; '.join(taken)}; give each application a routePrefix of its own")
+            raise ValueError(f"{'; '.join(taken)}. Give each application a routePrefix of its own.")
         if len(self.llms) > 1:
-            raise ValueError(f"{', '.join(self.llms)} are all of kind llm and the weights are one model's; make each a service of its own")
+            raise ValueError(f"{', '.join(self.llms)} are all of kind llm and the weights are one model's. Make each a service of its own.")
         if self.rollout == "surge":
-            raise ValueError(
-                "rollout: surge is for pods that are replaced one by one, and Ray's clusters are replaced whole; write upgradeStrategy: NewCluster"
-            )
+            raise ValueError("Ray Serve replaces whole clusters; surge does not apply. Use upgradeStrategy: NewCluster.")
         if self.scaling is not None and self.scaling.min == 0:
             raise FieldError("min is 0, but Ray's proxies, which take the requests, run on the workers. Use min: 1", "replicas", "min")
         if self.worker_autoscaling is not None and self.scaling is not None:
             raise ValueError("replicas is a range and workerAutoscaling is another. Remove workerAutoscaling")
         if self.max_replicas < self.min_replicas:
-            raise ValueError(f"workerAutoscaling.maxReplicas is {self.max_replicas}, below replicas {self.min_replicas}; raise it")
+            raise ValueError(f"workerAutoscaling.maxReplicas is {self.max_replicas}, below replicas {self.min_replicas}. Raise it.")
         if errors := [*self._too_large(), *self._too_many()]:
             raise ValueError("; ".join(errors))
         return self
@@ -187,12 +185,12 @@ class RayServeSpec(ServedModel):
         if self.worker_autoscaling is not None and self.most_accelerators > held:
             yield SpecError(
                 ("workerAutoscaling", "maxReplicas"),
-                f"{self.max_replicas} workers need {self.most_accelerators} accelerators and pool {target.pool!r} has {held}; lower maxReplicas, or enlarge the pool",
+                f"{self.max_replicas} workers need {self.most_accelerators} accelerators and pool {target.pool!r} has {held}. Lower maxReplicas, or enlarge the pool.",
             )
         if target.accelerator is not None and target.accelerator.vendor != "nvidia" and self.takes_prompts:
             yield SpecError(
                 ("applications", next(iter(self.llms)), "kind"),
-                f"llm requests GPUs from Ray, and pool {target.pool!r} has {target.accelerator.name}; use kind: custom, or engine: vllm",
+                f"llm requests GPUs from Ray, and pool {target.pool!r} has {target.accelerator.name}. Use kind: custom, or engine: vllm.",
             )
 
     def shared_pool_errors(self, target: NodeTarget, accelerators_of_others: int) -> Iterator[SpecError]:
@@ -222,7 +220,7 @@ class RayServeSpec(ServedModel):
                 yield SpecError(
                     ("head", resource),
                     f"the head requests {request // unit}{shown} and the workers of a full node of pool {target.pool!r} leave {max(0, free) // unit}{shown}, "
-                    f"so it would never start; lower head.{resource} or resources.{resource}, or enlarge the pool",
+                    f"so it would never start. Lower head.{resource} or resources.{resource}, or enlarge the pool.",
                 )
 
     def _needs(self) -> Iterator[tuple[str, float, int]]:
@@ -237,7 +235,7 @@ class RayServeSpec(ServedModel):
     def _too_large(self) -> Iterator[str]:
         for where, count, _ in self._needs():
             if count > self.accelerators_per_pod:
-                yield f"{where} needs {count:g} accelerators in one worker and a worker has {self.accelerators_per_pod}; raise accelerators, or shard less"
+                yield f"{where} needs {count:g} accelerators in one worker and a worker has {self.accelerators_per_pod}. Raise accelerators, or shard less."
 
     def _too_many(self) -> Iterator[str]:
         wanted = sum(count * replicas for _, count, replicas in self._needs())

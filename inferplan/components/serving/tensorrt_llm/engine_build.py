@@ -119,7 +119,7 @@ def engines_of(name: str, spec: TensorrtLlmSpec, site: Site, image: str) -> Engi
     if spec.build is None:
         return None
     if spec.preheat is None or not isinstance(site.weights, ModelMount) or site.weights.claim.nodes is not None:
-        raise TypeError(f"models.{name}.build: engines need a share that every node sees; add preheat: {{into: <nfs store>}}")
+        raise TypeError(f"models.{name}.build: engines need a share that every node sees. Add preheat: {{into: <nfs store>}}.")
     return Engines(name=name, spec=spec, build=spec.build, preheat=spec.preheat, site=site, weights=site.weights, image=image)
 
 

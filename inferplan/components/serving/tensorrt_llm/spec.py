@@ -123,7 +123,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
         cache = given.get(_CACHE, {})
         if not isinstance(cache, dict):
             raise ValueError(  # noqa: TRY004 - pydantic reports only a ValueError
-                f"{_CACHE} is {cache!r}, and TensorRT-LLM takes a mapping there; write {{enable_block_reuse: true}} or the like"
+                f"{_CACHE} is {cache!r}, and TensorRT-LLM takes a mapping there. Write {{enable_block_reuse: true}} or the like."
             )
         if _CACHE_SHARE in cache:
             raise ValueError(f"{_CACHE}.{_CACHE_SHARE} (use the field kvCacheFreeGpuMemFraction) is not allowed in llmArgs. Remove it")
@@ -142,12 +142,12 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     def _fields_fit_the_way_it_is_served(self) -> Self:
         if self.serves_engines and self.llm_args:
             raise ValueError(
-                "llmArgs are arguments of trtllm-serve, and build serves engines; use build.buildArgs and parameters, or remove build"
+                "llmArgs are arguments of trtllm-serve, and build serves engines. Use build.buildArgs and parameters, or remove build."
             )
         stray = [to_camel(name) for name in _ENGINE_ONLY if getattr(self, name) != type(self).model_fields[name].default]
         if not self.serves_engines and stray:
             raise ValueError(
-                f"{', '.join(stray)} belongs to engines in Triton, and trtllm-serve has no such setting; add build, or remove it"
+                f"{', '.join(stray)} belongs to engines in Triton, and trtllm-serve has no such setting. Add build, or remove it."
             )
         if self.build is not None and self.preheat is None:
             raise ValueError(
@@ -162,7 +162,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
             )
         longest = None if self.build is None else self.build.max_input_len
         if longest is not None and self.max_seq_len is not None and longest >= self.max_seq_len:
-            raise ValueError(f"build.maxInputLen {longest} leaves no room for an answer in maxSeqLen {self.max_seq_len}; lower it")
+            raise ValueError(f"build.maxInputLen {longest} leaves no room for an answer in maxSeqLen {self.max_seq_len}. Lower it.")
         return self
 
     @property

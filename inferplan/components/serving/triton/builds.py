@@ -53,11 +53,11 @@ def fault_of(image: str, build: Build, *, since: str | None = None) -> str | Non
         return None
     release = match["release"]
     if match["suffix"] != _SUFFIXES[build]:
-        return f"{image!r} holds no {build} backend; name {in_build(image, build)}, or leave image out"
+        return f"{image!r} holds no {build} backend. Name {in_build(image, build)}, or leave image out."
     if since is not None and release < since:
         versions = _CARRIES.get(release)
         holds = "" if versions is None else f", which holds {build} {versions[build == 'tensorrt-llm']},"
-        return f"{image!r}{holds} is older than these models need; name release {since} or newer, or leave image out"
+        return f"{image!r}{holds} is older than these models need. Name release {since} or newer, or leave image out."
     return None
 
 
@@ -70,12 +70,12 @@ def lacks_engines(image: str) -> str | None:
     family, match = family_of(image), _TAG.match(image)
     pinned = default_image("triton-tensorrt-llm")
     if family is not None and family.name == "tensorrt-llm":
-        return f"{image!r} holds no Triton, which serves engines; name {pinned}, or remove build to use trtllm-serve"
+        return f"{image!r} holds no Triton, which serves engines. Name {pinned}, or remove build to use trtllm-serve."
     versions = None if match is None else _CARRIES.get(match["release"])
     if match is not None and (versions is None or tuple(map(int, versions[1].split("."))) >= _NO_ENGINES):
         return (
-            f"{image!r} is newer than the last release known to build engines: TensorRT-LLM removed that after 1.2; "
-            f"name {pinned}, or remove build to use trtllm-serve"
+            f"{image!r} is newer than the last release known to build engines: TensorRT-LLM removed that after 1.2. "
+            f"Name {pinned}, or remove build to use trtllm-serve."
         )
     return None
 
@@ -85,4 +85,4 @@ def lacks_torch(image: str) -> str | None:
     match = _TAG.match(image)
     if match is None or match["suffix"] != _SUFFIXES["plain"]:
         return None
-    return f"{image!r} holds no torch, which loads the weights of kind: textGeneration; name {in_build(image, 'vllm')}, or leave image out"
+    return f"{image!r} holds no torch, which loads the weights of kind: textGeneration. Name {in_build(image, 'vllm')}, or leave image out."

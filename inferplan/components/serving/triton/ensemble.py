@@ -79,10 +79,10 @@ def _step(name: str, ensemble: EnsembleModel, step: EnsembleStep, repository: Ma
         yield f"modelName {step.model_name!r} is not a model of this repository{hint}; it has {', '.join(sorted(repository))}"
         return
     if step.model_name == name:
-        yield "an ensemble cannot be a step of itself; name another model"
+        yield "an ensemble cannot be a step of itself. Name another model."
         return
     if step.model_version is not None and step.model_version != model.version:
-        yield f"modelVersion {step.model_version} of {step.model_name!r} does not exist; leave it out, or write {model.version}"
+        yield f"modelVersion {step.model_version} of {step.model_name!r} does not exist. Leave it out, or write {model.version}."
     if ensemble.max_batch_size > model.max_batch_size > 0:
         yield (
             f"maxBatchSize {ensemble.max_batch_size} of the ensemble is above {model.max_batch_size} of {step.model_name!r}; "
@@ -128,10 +128,10 @@ def _link(
         return
     writer, output, output_batch = written[tensor]
     if output.data_type != wanted.data_type:
-        yield f"tensor {tensor!r} is {output.data_type} as {writer} and {wanted.data_type} as {reader}; make them equal"
+        yield f"tensor {tensor!r} is {output.data_type} as {writer} and {wanted.data_type} as {reader}. Make them equal."
     elif not _fit(_whole(output, output_batch), _whole(wanted, batch)):
         shapes = f"{_whole(output, output_batch)} as {writer} and {_whole(wanted, batch)} as {reader}"
-        yield f"tensor {tensor!r} has the shape {shapes}, batch axis included; make dims or maxBatchSize equal"
+        yield f"tensor {tensor!r} has the shape {shapes}, batch axis included. Make dims or maxBatchSize equal."
 
 
 def _whole(tensor: OutputTensor, batch: int) -> list[int]:

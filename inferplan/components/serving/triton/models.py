@@ -42,7 +42,7 @@ class RepositoryModel(Spec):
     def _the_version_is_served(self) -> Self:
         wanted = None if self.version_policy is None else self.version_policy.specific
         if wanted is not None and set(wanted) != {self.version}:
-            raise ValueError(f"versionPolicy.specific is {wanted} and the repository holds version {self.version}; write [{self.version}]")
+            raise ValueError(f"versionPolicy.specific is {wanted} and the repository holds version {self.version}. Write [{self.version}].")
         return self
 
     @property
@@ -117,10 +117,10 @@ class ExecutedModel(RepositoryModel):
             check_preferred_sizes([] if sequences.oldest is None else sequences.oldest.preferred_batch_size, self.max_batch_size)
         if batching is not None:
             if self.max_batch_size == 0:
-                raise ValueError("dynamicBatching needs batches, and maxBatchSize is 0; set maxBatchSize, or remove dynamicBatching")
+                raise ValueError("dynamicBatching needs batches, and maxBatchSize is 0. Set maxBatchSize, or remove dynamicBatching.")
             check_preferred_sizes(batching.preferred_batch_size, self.max_batch_size)
         if self.response_cache and self.streams:
-            raise ValueError("responseCache holds single answers and this model streams; remove one of them")
+            raise ValueError("responseCache holds single answers and this model streams. Remove one of them.")
         for warmup in self.warmup:
             warmup.check(self.inputs, self.max_batch_size)
         return self
@@ -143,11 +143,11 @@ class PythonModel(DeclaredTensors, ExecutedModel):
     @model_validator(mode="after")
     def _source_and_tensors_are_clear(self) -> Self:
         if (self.code is None) == (self.file is None):
-            raise ValueError("a python model has its source in code or in file; write one of them")
+            raise ValueError("a python model has its source in code or in file. Write one of them.")
         if not self.decoupled and can_request_streaming(self.input):
-            raise ValueError(f"the input {STREAM} requests streaming and decoupled is false; write decoupled: true, or rename the input")
+            raise ValueError(f"the input {STREAM} requests streaming and decoupled is false. Write decoupled: true, or rename the input.")
         if both := sorted(set(self.input) & set(self.output)):
-            raise ValueError(f"{', '.join(both)} is an input and an output; rename one of them")
+            raise ValueError(f"{', '.join(both)} is an input and an output. Rename one of them.")
         return self
 
     @property

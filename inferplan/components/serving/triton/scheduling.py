@@ -14,7 +14,7 @@ from inferplan.components.spec import Spec
 def check_preferred_sizes(sizes: Sequence[int], maximum: int) -> None:
     """Raise ValueError if a batch of one of `sizes` is larger than `maximum`."""
     if large := [size for size in sizes if size > maximum]:
-        raise ValueError(f"preferredBatchSize {large} is above maxBatchSize {maximum}; lower it, or raise maxBatchSize")
+        raise ValueError(f"preferredBatchSize {large} is above maxBatchSize {maximum}. Lower it, or raise maxBatchSize.")
 
 
 class DynamicBatching(Spec):
@@ -65,7 +65,7 @@ class VersionPolicy(Spec):
     def _one_policy(self) -> Self:
         fields = sorted(self.model_fields_set)
         if len(fields) != 1:
-            raise ValueError(f"versionPolicy names {', '.join(fields) or 'nothing'}; write one of latest, all, specific")
+            raise ValueError(f"versionPolicy names {', '.join(fields) or 'nothing'}. Write one of latest, all, specific.")
         return self
 
     def message(self) -> dict[str, Any]:
@@ -100,13 +100,13 @@ class Warmup(Spec):
         if stray or missing:
             raise ValueError(f"warmup needs dims for {', '.join(missing) or 'nothing more'} and has stray {', '.join(stray) or 'none'}")
         if self.batch_size > max_batch_size:
-            raise ValueError(f"warmup.batchSize {self.batch_size} is above maxBatchSize {max_batch_size}; lower it")
+            raise ValueError(f"warmup.batchSize {self.batch_size} is above maxBatchSize {max_batch_size}. Lower it.")
         if max_batch_size and not self.batch_size:
-            raise ValueError(f"warmup.batchSize is 0 and the model batches; write 1 to {max_batch_size}")
+            raise ValueError(f"warmup.batchSize is 0 and the model batches. Write 1 to {max_batch_size}.")
         for name, dims in self.dims.items():
             wanted = inputs[name].dims
             if len(dims) != len(wanted) or any(size not in (-1, given) for size, given in zip(wanted, dims, strict=True)):
-                raise ValueError(f"warmup.dims.{name} is {dims} and the input's dims are {wanted}; write a shape that fits them")
+                raise ValueError(f"warmup.dims.{name} is {dims} and the input's dims are {wanted}. Write a shape that fits them.")
 
 
 _VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")

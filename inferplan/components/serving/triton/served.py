@@ -39,7 +39,7 @@ class TritonPorts(Spec):
     @model_validator(mode="after")
     def _ports_differ(self) -> Self:
         if len({self.http, self.grpc, self.metrics}) < 3:
-            raise ValueError(f"http {self.http}, grpc {self.grpc} and metrics {self.metrics} are not three ports; use each once")
+            raise ValueError(f"http {self.http}, grpc {self.grpc} and metrics {self.metrics} are not three ports. Use each once.")
         return self
 
 

@@ -91,7 +91,7 @@ class TritonSpec(ReviewedCode, TritonServed):
             )
         cached = sorted(name for name, model in self.executed.items() if model.response_cache)
         if cached and self.response_cache_size is None:
-            raise ValueError(f"{', '.join(cached)} has responseCache and the service no responseCacheSize; write one, such as 64Mi")
+            raise ValueError(f"{', '.join(cached)} has responseCache and the service no responseCacheSize. Write one, such as 64Mi.")
         return self
 
     @model_validator(mode="after")
@@ -100,7 +100,7 @@ class TritonSpec(ReviewedCode, TritonServed):
         if wide:
             raise ValueError(
                 f"{', '.join(f'{name} spans {size} accelerators' for name, size in wide.items())} (tensorParallelSize x pipelineParallelSize) and "
-                f"accelerators is {self.accelerators_per_pod}; raise accelerators, or leave it out"
+                f"accelerators is {self.accelerators_per_pod}. Raise accelerators, or leave it out."
             )
         if (
             self.vllm_models
@@ -108,7 +108,7 @@ class TritonSpec(ReviewedCode, TritonServed):
             and max(each.world_size for each in self.vllm_models.values()) < self.accelerators_per_pod
         ):
             raise ValueError(
-                f"accelerators is {self.accelerators_per_pod} and no model uses that many; lower it, or raise tensorParallelSize"
+                f"accelerators is {self.accelerators_per_pod} and no model uses that many. Lower it, or raise tensorParallelSize."
             )
         # Engines of the vllm backend take the first accelerators, from 0 on; generators as many as there are instances on an accelerator.
         shares = {name: model.memory_share for name, model in self.vllm_models.items()}
@@ -135,7 +135,7 @@ class TritonSpec(ReviewedCode, TritonServed):
         size = sum(len(model.model_dump_json().encode()) for model in self.models.values())
         if size > _FILES_LIMIT:
             raise ValueError(
-                f"the repository's own files are {size} bytes and a ConfigMap holds {_FILES_LIMIT}; move code into files of the weights"
+                f"the repository's own files are {size} bytes and a ConfigMap holds {_FILES_LIMIT}. Move code into files of the weights."
             )
         return self
 

@@ -44,7 +44,7 @@ class OutputTensor(Spec):
     @model_validator(mode="after")
     def _no_dimension_is_empty(self) -> Self:
         if 0 in self.dims:
-            raise ValueError(f"dims {self.dims} holds a 0; write 1 or more, or -1 for a size that varies")
+            raise ValueError(f"dims {self.dims} holds a 0. Write 1 or more, or -1 for a size that varies.")
         return self
 
 

@@ -90,9 +90,9 @@ class TextGeneration(Spec):
         sources = {"library": self.library, "generator": self.generator, "generatorFile": self.generator_file}
         named = [name for name, value in sources.items() if value is not None]
         if len(named) > 1:
-            raise ValueError(f"{' and '.join(named)} name two sources; write one of {', '.join(sources)}")
+            raise ValueError(f"{' and '.join(named)} name two sources. Write one of {', '.join(sources)}.")
         if self.engine_args and self.library != "vllm":
-            raise ValueError("engineArgs are vLLM's, and library is not vllm; write library: vllm, or remove engineArgs")
+            raise ValueError("engineArgs are vLLM's, and library is not vllm. Write library: vllm, or remove engineArgs.")
         return self
 
     @property

@@ -102,7 +102,7 @@ class VllmEngineArgs(ParallelSizes):
     def _bounds_of_adapters_need_adapters(self) -> Self:
         stray = [field for field, value in (("maxLoraRank", self.max_lora_rank), ("maxLoras", self.max_loras)) if value is not None]
         if stray and not self.adapter_names:
-            raise ValueError(f"{' and '.join(stray)} bound adapters, and there are none; add some, or remove it")
+            raise ValueError(f"{' and '.join(stray)} bound adapters, and there are none. Add some, or remove it.")
         return self
 
     def options(self, accelerator: Accelerator | None) -> dict[str, str | int | float]:

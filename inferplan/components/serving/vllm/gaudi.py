@@ -42,7 +42,7 @@ class Bucket(Spec):
     @model_validator(mode="after")
     def _ends_are_in_order(self) -> Self:
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"min is {self.min} and max {self.max}; raise max, or lower min")
+            raise ValueError(f"min is {self.min} and max {self.max}. Raise max, or lower min.")
         return self
 
 
@@ -74,7 +74,7 @@ class GaudiTuning(Spec):
         if idle and self.bucketing_strategy != "pad":
             raise ValueError(
                 f"padMax and padPercent of {', '.join(idle)} are read with bucketingStrategy pad only, and it is "
-                f"{self.bucketing_strategy or 'exp'}; write bucketingStrategy: pad, or remove them"
+                f"{self.bucketing_strategy or 'exp'}. Write bucketingStrategy: pad, or remove them."
             )
         return self
 

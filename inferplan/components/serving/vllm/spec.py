@@ -136,7 +136,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         """Yield settings that only Gaudi reads, and replicas over several nodes where that does not work or is not needed."""
         if self.gaudi is not None and not on_gaudi(target):
             title = "no accelerator" if target.accelerator is None else target.accelerator.title
-            yield SpecError(("gaudi",), f"gaudi applies to Gaudi only, and pool {target.pool!r} has {title}; remove it")
+            yield SpecError(("gaudi",), f"These settings apply to Gaudi only. Pool {target.pool!r} has {title}. Remove gaudi.")
         if self.nnodes == 1:
             return
         if on_gaudi(target):
@@ -148,12 +148,12 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
             yield SpecError(
                 ("nnodes",),
                 f"the {self.world_size} accelerators of a replica fit one node of pool {target.pool!r}, which has {target.capacity.accelerators}, "
-                "and links between nodes are slower than those inside one; remove nnodes",
+                "and links between nodes are slower than those inside one. Remove nnodes.",
             )
         if self.nnodes > target.nodes:
             yield SpecError(
                 ("nnodes",),
-                f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}; enlarge the pool, or shard less",
+                f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}. Enlarge the pool, or shard less.",
             )
 
     @model_validator(mode="after")
@@ -167,9 +167,9 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         lost = [f"{field} names {artifact!r}" for field, artifact in named if artifact not in self.artifacts]
         if lost:
             known = ", ".join(self.artifacts) or "none"
-            raise ValueError(f"{'; '.join(lost)}, and artifacts has {known}; add it there, with its store and path")
+            raise ValueError(f"{'; '.join(lost)}, and artifacts has {known}. Add it there, with its store and path.")
         if self.tokenizer is not None and any(each.partition("=")[0] == "--tokenizer" for each in self.extra_args):
-            raise ValueError("--tokenizer in extraArgs repeats the field tokenizer; remove one of them")
+            raise ValueError("--tokenizer in extraArgs repeats the field tokenizer. Remove one of them.")
         return self
 
     @field_validator("extra_args")

@@ -78,7 +78,7 @@ def _statements(actions: Iterable[str], scope: Scope) -> list[_Statement]:
     buckets = [f"arn:aws:s3:::{each}" for each in scope.buckets]
     objects = [f"arn:aws:s3:::{each}/*" for each in scope.emptied]
     region = {"aws:RequestedRegion": scope.region}
-    # The first row whose pattern matches an action has it. IAM is not regional.
+    # The first matching row applies. IAM is not regional.
     rows: tuple[tuple[str, str, list[str], Mapping[str, Any]], ...] = (
         ("passRole", r"iam:PassRole", roles, {"iam:PassedToService": _PASSED_TO}),
         ("serviceRoles", r"iam:CreateServiceLinkedRole", ["arn:aws:iam::*:role/aws-service-role/*"], {}),

@@ -132,7 +132,7 @@ class Monitor:
             return resource_pb2.RegisterResourceResponse(urn=stack_urn(self.stack, self.project))
         if request.remote:
             raise self._refuse(
-                f"the rehearsal does not run {request.type}, a component of another program; declare its resources in this program"
+                f"the rehearsal does not run {request.type}, a component of another program. Declare its resources in this program."
             )
         urn = self._claim(request)
         provider = self._providers.get(request.provider.rpartition("::")[0], {})
@@ -180,7 +180,7 @@ class Monitor:
 
     def Call(self, request: Any) -> NoReturn:  # noqa: N802 - named by the SDK
         """Reject a method call: no provider runs."""
-        raise self._refuse(f"the method {request.tok} needs a provider, and a rehearsal runs none; use the Pulumi CLI")
+        raise self._refuse(f"the method {request.tok} needs a provider, and a rehearsal runs none. Use the Pulumi CLI.")
 
     def GetDeploymentInfo(self, request: Any) -> resource_pb2.DeploymentInfo:  # noqa: N802, ARG002 - named by the SDK
         """The features of this monitor."""

@@ -199,7 +199,7 @@ def _custom(expression: str) -> Callable[[Object], Readiness]:
         return lambda live: _by_condition(live, name, wanted)
     match = _JSONPATH.match(expression)
     if match is None or "[" in match["path"]:
-        raise ValueError(f"{WAIT_FOR}: {expression!r} is not supported; use condition=Name or jsonpath={{.plain.path}}=value")
+        raise ValueError(f"{WAIT_FOR}: {expression!r} is not supported. Use condition=Name or jsonpath={{.plain.path}}=value.")
 
     def check(live: Object) -> Readiness:
         value: Any = live

@@ -21,7 +21,7 @@ def seconds_of(duration: str) -> float:
     """Seconds in a Go duration (`20m`, `1h30m`, `90s`). Raises ValueError."""
     parts = list(_PART.finditer(duration))
     if not parts or "".join(part[0] for part in parts) != duration:
-        raise ValueError(f"{duration!r} is not a duration; use for example 90s, 20m or 1h30m")
+        raise ValueError(f"{duration!r} is not a duration. Use for example 90s, 20m or 1h30m.")
     return sum(float(part["number"]) * _SECONDS[part["unit"]] for part in parts)
 
 
