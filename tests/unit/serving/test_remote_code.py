@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -97,8 +98,8 @@ def risks_of_code(before: dict | None, after: dict) -> list[tuple[str, str, str,
 
 
 def stated(spec) -> dict:
-    endpoint = SimpleNamespace(served_names=("chat",), routes=(), protocols=())
-    stores = {WEIGHTS["store"]: SimpleNamespace(location="s3://acme-weights")}
+    endpoint: Any = SimpleNamespace(served_names=("chat",), routes=(), protocols=())
+    stores: Any = {WEIGHTS["store"]: SimpleNamespace(location="s3://acme-weights")}
     return document([("chat", model_facts(endpoint, spec, stores))])["model"]["chat"]
 
 
