@@ -175,12 +175,12 @@ def test_custom_kind_of_the_program_is_served_before_its_objects_are_applied(up)
 
 def test_missing_kind_is_requested_once_and_then_reported(up):
     asked = []
-    with pytest.raises(ApplyFailed, match=r"CustomResourceDefinition of group keda\.sh is not installed"):
+    with pytest.raises(ApplyFailed, match=r"CustomResourceDefinition of group absent\.test is not installed"):
         up(
-            lambda: CustomResource("s", api_version="keda.sh/v1alpha1", kind="ScaledObject", metadata={"name": "s"}),
+            lambda: CustomResource("s", api_version="absent.test/v1alpha1", kind="Missing", metadata={"name": "s"}),
             ensure_crds=lambda group: bool(asked.append(group)),
         )
-    assert asked == ["keda.sh"]
+    assert asked == ["absent.test"]
 
 
 def test_patch_of_a_foreign_object_is_rejected_without_a_request(cluster, up):
