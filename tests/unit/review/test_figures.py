@@ -193,7 +193,7 @@ def test_declared_weights_are_priced_where_they_are_stored_and_reading_them_is_t
 def test_a_budget_that_cannot_be_read_blocks_with_the_way_to_write_it(text):
     report = make_report([preview(step("create", GROUP, "l40s", None, group()), config={"inferplan:budget": text})])
     assert report.verdict == "blocked: over budget"
-    assert "write it as {monthlyUsd: 5000}" in report.stacks[0].over_budget
+    assert "Write it as {monthlyUsd: 5000}" in report.stacks[0].over_budget
 
 
 def test_no_budget_and_an_empty_one_allow_everything():
