@@ -54,23 +54,23 @@ def test_directories_that_programs_write_and_moved_volumes_are_accepted(lines, m
 
 
 def test_scratch_moves_the_volumes_and_what_points_at_them():
-    container = container_of(vllm(scratch="/work"), target=pool("nvidia-l40s"))
+    container = container_of(vllm(scratch="/space"), target=pool("nvidia-l40s"))
     mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
-    assert (mounts["tmp"], mounts["cache"], mounts["shm"]) == ("/work/tmp", "/work/cache", SHM)
+    assert (mounts["tmp"], mounts["cache"], mounts["shm"]) == ("/space/tmp", "/space/cache", SHM)
     values = {each["name"]: each.get("value", "") for each in container["env"]}
-    assert (values["TMPDIR"], values["HOME"], values["VLLM_CACHE_ROOT"]) == ("/work/tmp", "/work/cache", "/work/cache/vllm")
-    assert container["workingDir"] == "/work/cache"
+    assert (values["TMPDIR"], values["HOME"], values["VLLM_CACHE_ROOT"]) == ("/space/tmp", "/space/cache", "/space/cache/vllm")
+    assert container["workingDir"] == "/space/cache"
     assert not [name for name, value in values.items() if value.startswith(("/cache", f"{TMP}"))]
 
 
 def test_scratch_moves_the_volumes_of_ray_and_gaudi_too():
-    cluster = declared(ray_spec(scratch="/work")).one("kubernetes:ray.io/v1:RayService").inputs["spec"]["rayClusterConfig"]
+    cluster = declared(ray_spec(scratch="/space")).one("kubernetes:ray.io/v1:RayService").inputs["spec"]["rayClusterConfig"]
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         [container] = group["template"]["spec"]["containers"]
-        assert {"name": "tmp", "mountPath": "/work/tmp"} in container["volumeMounts"]
-        assert {"name": "RAY_TMPDIR", "value": "/work/tmp"} in container["env"]
-    values = {each["name"]: each.get("value") for each in container_of(vllm(scratch="/work"), target=GAUDI2)["env"]}
-    assert values["PT_HPU_RECIPE_CACHE_CONFIG"].startswith("/work/cache/recipes,")
+        assert {"name": "tmp", "mountPath": "/space/tmp"} in container["volumeMounts"]
+        assert {"name": "RAY_TMPDIR", "value": "/space/tmp"} in container["env"]
+    values = {each["name"]: each.get("value") for each in container_of(vllm(scratch="/space"), target=GAUDI2)["env"]}
+    assert values["PT_HPU_RECIPE_CACHE_CONFIG"].startswith("/space/cache/recipes,")
 
 
 def warnings(tmp_path, **fields):
