@@ -1,6 +1,7 @@
 # make up      from a clone to models that are Ready, on a simulated cluster
 # make test    lint, types and the tests, without the long sweeps of make test-full
 # make check   lint, types and the quick tests
+# make release the wheel and the source distribution, with checksums, in dist
 # make docs    the generated pages: stack files, accelerators, and one page per policy rule
 PYTHON ?= python3
 STACK ?= local
@@ -17,7 +18,7 @@ endif
 # Without bytecode on disk every process compiles the provider SDKs again, which takes longer than a plan.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down status plan check test test-full lint bench docs setup setup-tests lock
+.PHONY: up down status plan check test test-full lint bench docs setup setup-tests release lock
 
 up: setup
 	@$(INFERPLAN) up $(STACK) --engine $(ENGINE)
@@ -59,11 +60,21 @@ docs: setup
 	@.venv/bin/python -m inferplan.stackfile.reference docs/reference/stack-file.md
 	@.venv/bin/python -m inferplan.components.nodes.table docs/reference/accelerators.md
 
+# The same commit gives the same bytes on any machine: hatchling writes times of SOURCE_DATE_EPOCH, fixed modes and a fixed order.
+release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+release: setup
+	@rm -rf dist
+	@.venv/bin/python -m hatchling build --directory dist
+	@cd dist && sha256sum *.tar.gz *.whl > SHA256SUMS && cat SHA256SUMS
+
 lock: setup
-	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --group dev pyproject.toml -o requirements.lock
+	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --extra aws --extra policy --group dev pyproject.toml -o requirements.lock
+	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra predict --constraint requirements.lock pyproject.toml -o requirements-predict.lock
+	# `pulumi install` reads this file. It cannot have hashes, since pip has none for this repository itself.
+	{ echo '-e ../..'; .venv/bin/uv pip compile --quiet --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra aws --extra policy -c requirements.lock pyproject.toml; } > inferplan/infra/requirements.txt
 
 setup:
-	@$(PYTHON) bootstrap.py
+	@PYTHON=$(PYTHON) ./setup.sh
 
 setup-tests:
-	@$(PYTHON) bootstrap.py --tests
+	@PYTHON=$(PYTHON) ./setup.sh --tests

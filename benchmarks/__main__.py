@@ -14,7 +14,7 @@ from benchmarks.measuring import INTERRUPTED, ROOT, ended
 # In the order of a user's day: a plan, its registration, a cluster, then the data plane and a review.
 BENCHMARKS = (
     *("benchmarks.start", "benchmarks.registration", "benchmarks.cluster_start", "benchmarks.gateway", "benchmarks.gateway_denials"),
-    *("benchmarks.preheat", "benchmarks.report", "benchmarks.policies"),
+    *("benchmarks.preheat", "benchmarks.report", "benchmarks.policies", "benchmarks.scale"),
 )
 # The time in which a benchmark stops what it started, for example a cluster.
 _STOP_SECONDS = 120

@@ -1,7 +1,4 @@
-"""Measures a simulated cluster: the time to create, reuse, repair and delete it, and its memory.
-
-Run: `python -m benchmarks.cluster_start [ROUNDS]`. It uses a temporary state directory.
-"""
+"""Measures a simulated cluster: the time to create, reuse, repair and delete it, and its memory. Its argument is the number of rounds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Times, ratios and bounds that benchmarks share, and their end: one line per figure, and one line after Ctrl-C.
-
-Bounds are on ratios or on processor time where they can be, because a busy machine changes times on the clock.
-"""
+"""Times, ratios and bounds that benchmarks share, and their end: one line per figure, and one line after Ctrl-C."""
 
 from __future__ import annotations
 

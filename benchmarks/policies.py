@@ -1,7 +1,4 @@
-"""Measures the policy pack: a resource over gRPC, a stack of 300 resources, and the start of the pack's process.
-
-The pack is the real process, called as the engine calls it.
-"""
+"""Measures the process of the policy pack: a resource over gRPC, a stack of 300 resources, and its start."""
 
 from __future__ import annotations
 

@@ -75,12 +75,11 @@ def environment(endpoint: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(Path.home()), **_KEYS, **variables}
 
 
-def rclone_alone(into: Path, env: Mapping[str, str], flags: Sequence[str] = ()) -> None:
-    """Copy the model with rclone's defaults: four transfers, four streams of a large file, checksums compared."""
+def rclone_alone(into: Path, env: Mapping[str, str], flags: Sequence[str] = ()) -> float:
+    """Copy the model with rclone's defaults (four transfers, four streams of a large file); returns the most MiB that it held."""
     command = ["rclone", "copy", "--config", "", *flags, f"source:{BUCKET}/m", str(into)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"rclone alone failed: {done.stderr[-800:]}")
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        return _finished(process)[0]
 
 
 @contextlib.contextmanager
@@ -108,12 +107,16 @@ def payload(share: Path, env: Mapping[str, str], **request: Any) -> Iterator[sub
 
 def preheat(share: Path, env: Mapping[str, str], **request: Any) -> tuple[float, str]:
     """Run the payload to its end; returns the most MiB that it and its rclones held together, and its output."""
-    peak = [0.0]
     with payload(share, env, **request) as process:
-        watcher = threading.Thread(target=_watch, args=(process, peak))
-        watcher.start()
-        output, _ = process.communicate()
-        watcher.join()
+        return _finished(process)
+
+
+def _finished(process: subprocess.Popen[str]) -> tuple[float, str]:
+    peak = [0.0]
+    watcher = threading.Thread(target=_watch, args=(process, peak))
+    watcher.start()
+    output, _ = process.communicate()
+    watcher.join()
     if process.returncode:
         raise SystemExit(output)
     return peak[0], output

@@ -44,6 +44,20 @@ Targets = Annotated[
     list[str] | None,
     typer.Option("--target", help="Limit the update to this URN; may be repeated, and * stands for any text. Pulumi CLI only."),
 ]
+ProfileOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--profile",
+        help="Latency and failures of the stubs in a rehearsal: ttft=300ms,itl=30ms,tokensPerSecond=2000,failEvery=0 (the default), "
+        "with MODEL: in front for one model. May be repeated.",
+    ),
+]
+RealOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--real", help="MODEL=DIR: in a rehearsal, run the CPU build of the model's engine with the files in DIR instead of a stub."
+    ),
+]
 Context = Annotated[str | None, typer.Option("--context", help="Read the cluster behind this context of your kubeconfig.")]
 Model = Annotated[str, typer.Argument(help="Name of a model of the stack.", autocompletion=_entries("models"))]
 Protocol = Annotated[str | None, typer.Option(help="Default: the model's preferred protocol.")]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from inferplan.cli.arguments import Context, Stack, json_option
-from inferplan.cli.screen import results, say, show, show_json
+from inferplan.cli.screen import note, results, say, show, show_json
+from inferplan.operations.planning.speed import keep_profiles
 from inferplan.operations.status.benchmark import COLUMNS, Measurement, read_benchmark
 from inferplan.operations.workspace import open_workspace
 
@@ -19,10 +21,14 @@ _BAR = 40
 def command(
     stack: Stack,
     context: Context = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Write the result as measured profiles, for forecasts, into profiles/STACK.")
+    ] = False,
     as_json: Annotated[bool, json_option("Print job, state, failures and measurements as JSON; latencies in milliseconds.")] = False,
 ) -> None:
     """Show the result of the benchmark of STACK; exit code 3 while it runs, 1 if a measurement failed."""
-    result = read_benchmark(open_workspace(stack), context=context)
+    workspace = open_workspace(stack)
+    result = read_benchmark(workspace, context=context)
     if as_json:
         show_json(result.document())
     elif result.measurements:
@@ -34,6 +40,8 @@ def command(
             show(line)
     for failure in result.failures:
         say(f"failed: {failure}")
+    if keep:
+        note(f"wrote {path.relative_to(workspace.root)}; commit it" for path in keep_profiles(workspace, result))
     result.check()
 
 

@@ -11,7 +11,7 @@ from inferplan.cli.arguments import Gateway, MaxTokens, Model, Protocol, Route, 
 from inferplan.operations.client.connection import answer
 from inferplan.operations.client.messages import ANSWER, printable
 from inferplan.operations.client.target import caller, check_reachable, target
-from inferplan.operations.contract import contract_of
+from inferplan.operations.local_gateway.gateway import reachable_contract
 from inferplan.operations.workspace import open_workspace
 
 
@@ -33,8 +33,10 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     Exits with 1 if no answer arrives, or if it is cut.
     """
     workspace = open_workspace(stack)
-    aim = target(contract_of(workspace.settings), model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
-    check_reachable(workspace, gateway)
+    contract = reachable_contract(workspace)
+    aim = target(contract, model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack)
+    if not contract.local:
+        check_reachable(workspace, gateway)
     who = caller(workspace, aim.endpoint, consumer)
     text = sys.stdin.read() if prompt == "-" else prompt
     stream, ended = sys.stdout, True

@@ -116,7 +116,7 @@ def _print_violations(title: str, outcomes: Iterable[Outcome], report: Report, c
         place = report.places.get((each.rule.id, each.urn), "")
         for line in filter(None, (place, each.path)):
             console.print(Text(f"    {line}"), soft_wrap=True)
-        console.print(Padding(Text(f"{_problem(each)}; {each.remedy}"), (0, 0, 0, 4)))
+        console.print(Padding(Text(f"{_problem(each)}. {each.remedy}"), (0, 0, 0, 4)))
 
 
 def _problem(outcome: Outcome) -> str:

@@ -23,12 +23,18 @@ def command(
     stack: Stack,
     context: Context = None,
     policy: Annotated[bool, typer.Option("--policy", help="Print the IAM policy that STACK needs, and ask nothing.")] = False,
+    boundary: Annotated[
+        bool, typer.Option("--boundary", help="Print the permissions boundary for the roles of STACK, and ask nothing.")
+    ] = False,
     as_json: Annotated[bool, json_option("Print one JSON document instead of a table.")] = False,
 ) -> None:
     """Ask the AWS account and the cluster whether they have what STACK needs; changes nothing. Exit code 1 if something is missing."""
     workspace = open_workspace(stack)
     if policy:
         sys.stdout.write(examination.policy(workspace))
+        return
+    if boundary:
+        sys.stdout.write(examination.boundary(workspace))
         return
     findings = examination.examine(workspace, context)
     if as_json:

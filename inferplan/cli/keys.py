@@ -1,8 +1,4 @@
-"""`inferplan keys show|add|retire CONSUMER`: the keys of a consumer, and which versions of them are valid.
-
-`show` prints keys on standard output; no file, log or message contains one. A change is made in the stack file, and `inferplan up`
-applies it.
-"""
+"""`inferplan keys show|add|retire CONSUMER`: the keys of a consumer, and which versions of them are valid."""
 
 from __future__ import annotations
 
@@ -87,7 +83,7 @@ def _write(workspace: Workspace, consumer: str, retired: int | None, *, as_json:
         added = add_version(workspace.file, workspace.settings, consumer, keys.today())
         versions = [*valid, added]
         effects = [
-            f"the next up makes version {added} valid in addition to {_listed(valid)}: it {_change(workspace)}, puts",
+            f"the next up makes version {added} valid in addition to {keys.listed(valid)}: it {_change(workspace)}, puts",
             f"version {added} into the Secret consumer-{consumer}, and rejects no key that is valid now:",
             f"  inferplan up {workspace.typed}",
             "then give the new key to the clients, and retire the old one when none of them uses it:",
@@ -106,7 +102,7 @@ def _write(workspace: Workspace, consumer: str, retired: int | None, *, as_json:
     if as_json:
         show_json({"file": file, "consumer": consumer, "versions": sorted(versions, reverse=True)})
     else:
-        print("\n".join([f"{file}: {consumer} has the key versions {_listed(versions)}", *effects]))
+        print("\n".join([f"{file}: {consumer} has the key versions {keys.listed(versions)}", *effects]))
 
 
 def _change(workspace: Workspace) -> str:
@@ -114,7 +110,3 @@ def _change(workspace: Workspace) -> str:
     if gateway is not None and not gateway.runs_in_namespace:
         return "changes the Secret gateway-clients, which the Envoy Gateway reads"
     return "replaces the gateway's pods one after another"
-
-
-def _listed(versions: list[int]) -> str:
-    return ", ".join(map(str, sorted(versions, reverse=True)))

@@ -1,11 +1,8 @@
-"""The `inferplan` command: a table of sub-commands, each loaded when it is called, and the guard around all of them.
-
-Every sub-command is a module with a function `command`. No error of a user ends in a traceback.
-"""
+"""The `inferplan` command: a table of sub-commands, each loaded when it is called, and the guard around all of them."""
 
 from __future__ import annotations
 
-import errno
+import copy
 import gc
 import io
 import os
@@ -19,18 +16,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from inferplan.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, TERMINATED, explain
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FAILED, BAD_INPUT, UNSETTLED, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 
 # In the order of a day's work. The help text is here so that listing the commands loads none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("inferplan.cli.init", "Make a repository for a project of your own, from four answers."),
     "new": ("inferplan.cli.new", "Create a stack from another one, with its own keys."),
     "plan": ("inferplan.cli.plan", "Show what a stack would register; needs no cluster, network or credential."),
     "report": ("inferplan.cli.report", "Report what a change does, its risks and its cost."),
     "changed-stacks": ("inferplan.cli.changed_stacks", "List the stacks that a change can touch, as JSON."),
     "rehearse-change": ("inferplan.cli.rehearse_change", "Bring up BASE on the simulated cluster, apply HEAD, and report what happens."),
+    "audit": ("inferplan.cli.audit", "Try manifests on a simulated cluster, and report what happens."),
+    "import": ("inferplan.cli.import_stack", "Write a stack file for model servers of others, and list what it leaves out."),
+    "nodes": ("inferplan.cli.nodes", "Record the nodes of a cluster for audits, without anything secret."),
     "doctor": ("inferplan.cli.doctor", "Ask the AWS account and the cluster whether they have what a stack needs."),
     "versions": ("inferplan.cli.versions", "List the newest versions of EKS add-ons and node images, to pin in a stack."),
     "up": ("inferplan.cli.up", "Bring a stack up and wait until its models are Ready."),
@@ -38,16 +40,22 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "call": ("inferplan.cli.call", "Send a prompt to a model through the gateway and print the answer as it arrives."),
     "snippet": ("inferplan.cli.snippet", "Print code that calls a model, in a protocol and a language."),
     "status": ("inferplan.cli.status", "Show the current state of pools, queues, models, Jobs and stores."),
+    "top": ("inferplan.cli.top", "Show queues, speed, accelerators and cost of the models, as a table that refreshes."),
     "drift": ("inferplan.cli.drift", "Show what was changed on the cluster by hand, by whom, and what to type."),
     "logs": ("inferplan.cli.logs", "Show what the pods of a model log."),
     "benchmark": ("inferplan.cli.benchmark", "Show the result of a stack's benchmark."),
+    "size": ("inferplan.cli.size", "Find the cheapest pool, parallel size and replicas that meet a model's objective."),
+    "simulate": ("inferplan.cli.simulate", "Simulate a model's traffic and incidents under its scaling rule."),
     "down": ("inferplan.cli.down", "Remove what up created."),
     "keys": ("inferplan.cli.keys", "Show, add or retire the API keys of a consumer."),
     "preheat": ("inferplan.cli.preheat", "Preview what a model's preheat would move, link and remove."),
     "verify": ("inferplan.cli.verify", "Check preheated model files by their READY manifest, anywhere."),
-    "toolchain": ("inferplan.cli.toolchain", "Build the programs of the simulated cluster, once."),
+    "toolchain": ("inferplan.cli.toolchain", "Download or build the programs of the simulated cluster, once."),
     "validate": ("inferplan.cli.validate", "Check stack files and list every error with its line."),
     "check": ("inferplan.cli.check", "Check plans against the policy pack; violations as a table, SARIF or JUnit."),
+    "render": ("inferplan.cli.render", "Write a stack as plain manifests for Argo CD or Flux, secrets as references."),
+    "monitoring": ("inferplan.cli.monitoring", "Write a stack's rules, alerts and dashboards as files for Prometheus and Grafana."),
+    "upgrade-check": ("inferplan.cli.upgrade_check", "Show what the installed version changes in stacks that an older one deployed."),
     "images": ("inferplan.cli.images", "List every image that a stack needs."),
     "schema": ("inferplan.cli.schema", "Print or write the JSON Schema of stack files."),
 }
@@ -58,18 +66,44 @@ class _LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[:1] and args[0] not in COMMANDS and not ctx.resilient_parsing:
-            from inferplan.operations.errors import RequestError, table
+            from inferplan.operations.errors import RequestError
+            from inferplan.tables import table
 
-            if hint := table("remedies")["commands"].get(args[0]):
+            if hint := table("operations/remedies.toml")["commands"].get(args[0]):
                 raise RequestError(f"Unknown command {args[0]!r}. {hint}")
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command if name is None else _load(name), rest
+        if name is None:
+            return name, command, rest
+        loaded = _load(name)
+        if name not in _WITHOUT_PROJECT:
+            option = copy.copy(next(each for each in self.params if each.name == "project"))
+            option.expose_value = False
+            loaded.params.append(option)
+        return name, loaded, rest
 
 
 def _load(name: str) -> Any:
     alone = typer.Typer(add_completion=False, context_settings=_HELP_OPTIONS)
     alone.command(name)(import_module(COMMANDS[name][0]).command)
     return typer.main.get_command(alone)
+
+
+def _select_project(context: typer.Context, folder: str | None) -> None:
+    """Make the command act on the project in `folder`, and print which one if it is not in the current folder."""
+    if folder is None and context.parent is None:
+        return  # nothing is imported for the list of commands
+    from pathlib import Path
+
+    from inferplan.cli.screen import say
+    from inferplan.operations.errors import RequestError
+    from inferplan.operations.project import SELECTION
+
+    if folder is not None:
+        if not Path(folder).is_dir():
+            raise RequestError(f"--project: {folder!r} is not a folder. Name the folder of a Pulumi.yaml, or one below it.")
+        SELECTION.folder = Path(folder).absolute()
+    if not context.resilient_parsing:
+        SELECTION.announce = lambda root: say(f"project: {root}")
 
 
 def _listed() -> None:
@@ -84,6 +118,9 @@ def _app() -> typer.Typer:
     return app
 
 
+# These work anywhere.
+_WITHOUT_PROJECT = ("audit", "import", "init", "nodes", "toolchain", "verify")
+_PROJECT_HELP = "Act on the project in this folder instead of the current one."
 _HELP = "One declarative plan for AI inference platforms."
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
@@ -99,6 +136,9 @@ def _print_version(requested: bool) -> None:  # noqa: FBT001 - typer calls it wi
 def _options(
     *,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)] = False,
+    project: Annotated[
+        str | None, typer.Option("--project", metavar="DIR", help=_PROJECT_HELP, is_eager=True, callback=_select_project)
+    ] = None,
 ) -> None:
     """The options of `inferplan` itself."""
 
@@ -152,71 +192,10 @@ def run(arguments: Sequence[str] | None = None) -> None:
     try:
         code = typer.main.get_command(_app())(args=line or ["--help"], prog_name="inferplan", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the guard: whatever happens, a person reads a sentence
-        sys.exit(_explain(error))
+        sys.exit(explain(error))
     if code == INTERRUPTED:
         from inferplan.cli.screen import say
 
         say(f"inferplan: interrupted; what was done stays. To continue, run: {shlex.join(['inferplan', *line])}")
         code = TERMINATED if terminated.is_set() else code
     sys.exit(code if line else BAD_INPUT)
-
-
-def _explain(error: Exception) -> int:
-    """Print what happened, in a line or a list of lines, and return the exit code."""
-    from inferplan.cli.screen import say
-    from inferplan.operations.errors import InvalidStack, OperationError, RehearsalError, RequestError, UnsettledError
-
-    codes = {RequestError: BAD_INPUT, UnsettledError: UNSETTLED, OperationError: FAILED, RehearsalError: FAILED}
-    match error:
-        case typer.TyperException():
-            say(f"inferplan: {_usage(error)}")
-            return BAD_INPUT
-        case OperationError() | RehearsalError():
-            say(f"inferplan: {error}")
-            return next(code for kind, code in codes.items() if isinstance(error, kind))
-        case InvalidStack():
-            say(str(error))
-            return BAD_INPUT
-        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            say(f"inferplan: no space left for {error.filename or 'the output'}. Free space and run it again")
-        case _:
-            problem = " ".join(f"{type(error).__name__}: {error}".split())
-            say(f"inferplan: unexpected {problem[:300]}. This is a defect of inferplan, {_keep_trace(error)}")
-    return FAILED
-
-
-def _usage(error: typer.TyperException) -> str:
-    """The message of `error`, which typer raised about the command line, with the remedy."""
-    text = " ".join(getattr(error, "format_message", error.__str__)().split())
-    text = text.replace("Value error, ", "").replace(". Did you mean", "; did you mean").rstrip(".?")
-    context: Any = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "inferplan"
-    return f"{text[:1].lower()}{text[1:]}{_stacks(error)}. For the options, run: {command} --help"
-
-
-def _stacks(error: typer.TyperException) -> str:
-    """The stacks of the project, if the name of one is missing."""
-    from inferplan.operations.errors import OperationError
-    from inferplan.operations.project import project_root, stack_files
-
-    parameter: Any = getattr(error, "param", None)
-    if getattr(parameter, "name", None) != "stack":
-        return ""
-    try:
-        names = stack_files(project_root())
-    except OperationError:
-        return ""
-    return f". Choose from: {', '.join(names)}" if names else ""
-
-
-def _keep_trace(error: Exception) -> str:
-    import tempfile
-    import traceback
-
-    try:
-        descriptor, path = tempfile.mkstemp(prefix="inferplan-", suffix=".trace")
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.writelines(traceback.format_exception(error))
-    except OSError as full:
-        return f"and its trace could not be kept ({full.strerror})"
-    return f"please report it with the trace in {path}"

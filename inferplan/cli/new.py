@@ -1,7 +1,4 @@
-"""`inferplan new STACK [--from STACK]`: create a stack from another one, with its own keys.
-
-It needs no Pulumi CLI, overwrites nothing, and prints neither passphrase nor secret.
-"""
+"""`inferplan new STACK [--from STACK]`: create a stack from another one, with its own keys."""
 
 from __future__ import annotations
 

@@ -13,16 +13,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from inferplan.cli.arguments import Stack, json_option
-from inferplan.cli.screen import note, results
+from inferplan.cli.screen import note, results, show_speed
 from inferplan.operations.errors import InvalidStack, OperationError, RehearsalError
 from inferplan.operations.files import write
 from inferplan.operations.planning.notes import program_notes
 from inferplan.operations.planning.plan import Plan, StackPlan, Step, notes_before, plan_stack, read_baseline, refusal_events
 from inferplan.operations.planning.required_secrets import required_secrets
+from inferplan.operations.planning.speed import check_memory, forecasts_of
 from inferplan.operations.workspace import open_workspace
 
 _SIGNS = {"create": "[green]+[/]", "update": "[yellow]~[/]", "replace": "[magenta]+-[/]", "delete": "[red]-[/]", "same": " ", "read": "<"}
-_WORDS = {
+WORDS = {
     "create": "to create",
     "update": "to change",
     "replace": "to replace",
@@ -61,7 +62,11 @@ def command(
     else:
         _show(plan.plan, results(), everything=everything)
     note(plan.notes)
+    found = forecasts_of(plan.recording.outputs, plan.workspace.root, plan.workspace.stack)
+    if found and not as_json:
+        show_speed(found)
     plan.check()
+    check_memory(found)
 
 
 def _plan(stack: str, against: str | None) -> StackPlan:
@@ -87,11 +92,11 @@ def _show(plan: Plan, console: Console, *, everything: bool = False) -> None:
         if not ops and not everything:
             continue
         sign = _SIGNS[ops.pop() if len(ops) == 1 else "update" if ops else "same"]
-        console.print(f"{sign} {_label(step)}  [dim]{_kinds(inside)}[/]", highlight=False, soft_wrap=True)
+        console.print(f"{sign} {label(step)}  [dim]{_kinds(inside)}[/]", highlight=False, soft_wrap=True)
         for each in inside:
             if each.op not in ("same", "create") or everything:
-                console.print(f"    {_SIGNS[each.op]} {_label(each)}{_why(each)}", highlight=False, soft_wrap=True)
-    counts = ", ".join(f"{count} {_WORDS.get(op, op)}" for op, count in plan.counts.items())
+                console.print(f"    {_SIGNS[each.op]} {label(each)}{reasons(each)}", highlight=False, soft_wrap=True)
+    counts = ", ".join(f"{count} {WORDS.get(op, op)}" for op, count in plan.counts.items())
     console.print(f"{len(plan.states.resources)} resources: {counts}", highlight=False, soft_wrap=True)
 
 
@@ -106,17 +111,17 @@ def _below(step: Step, children: dict[str, list[Step]]) -> Iterator[Step]:
         yield from _below(child, children)
 
 
-def _label(step: Step) -> str:
+def label(step: Step) -> str:
     kind, name = step.urn.split("::")[-2:]
     return f"{kind.rpartition('$')[2].rpartition(':')[2]} {escape(name)}"
 
 
 def _kinds(steps: list[Step]) -> str:
-    counted = Counter(_label(step).partition(" ")[0] for step in steps)
+    counted = Counter(label(step).partition(" ")[0] for step in steps)
     return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in counted.items())
 
 
-def _why(step: Step) -> str:
+def reasons(step: Step) -> str:
     if step.change is None:
         return ""
     changed = [each.text for each in step.change.differences]

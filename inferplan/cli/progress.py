@@ -1,7 +1,4 @@
-"""Shows builds, starts and updates while they run: a line for each step, and the current waits.
-
-On a terminal the last line shows the waits; in a log each new reason gets a line.
-"""
+"""Shows builds, starts and updates while they run: a line for each step, and the current waits."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from inferplan.cli.screen import say, show_json
 from inferplan.cli.up import explain, find_target, rehearse
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.live import LiveCluster
+from inferplan.operations.local_gateway.gateway import LocalGateway
 from inferplan.operations.recovery.declared import declared_keys
 from inferplan.operations.recovery.pulumi_stack import check_settled, diagnose_target, repair_stack
 from inferplan.operations.recovery.rehearsed import findings, interrupted_down, running_cluster
@@ -57,6 +58,7 @@ def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, 
     problems = [*map(str, diagnosis.findings), *released]
     if dry_run:
         return problems
+    _confirm_creation(diagnosis.left, workspace.typed, yes=options.yes)
     repair_stack(diagnosis, target.environment)
     settle_volumes(declared, target.live, target.patch_volume, say)
     pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
@@ -75,13 +77,17 @@ def _recover_rehearsal(workspace: Workspace, *, yes: bool, dry_run: bool) -> lis
         say(f"  {line}")
     if dry_run:
         return problems
-    if (left := interrupted_down(cluster)) and not yes:
-        say(
-            f"the last run was a down that did not finish: {left} of its objects are left. To finish it: inferplan down {workspace.rehearsal_arguments}"
-        )
-        if not sys.stdin.isatty():
-            raise OperationError(f"Nothing was changed. To create the stack again: inferplan recover {workspace.rehearsal_arguments} --yes")
-        if not typer.confirm("Create the stack again?", default=False, err=True):
-            raise OperationError("Nothing was changed")
-    rehearse(workspace, recording)
+    _confirm_creation(interrupted_down(cluster), workspace.rehearsal_arguments, yes=yes)
+    rehearse(workspace, recording, LocalGateway(workspace))
     return problems
+
+
+def _confirm_creation(left: int, arguments: str, *, yes: bool) -> None:
+    """After a `down` that left `left` objects, ask before the stack is created again. Raises OperationError unless the user agrees."""
+    if not left or yes:
+        return
+    say(f"the last run was a down that did not finish: {left} of its objects are left. To finish it: inferplan down {arguments}")
+    if not sys.stdin.isatty():
+        raise OperationError(f"Nothing was changed. To create the stack again: inferplan recover {arguments} --yes")
+    if not typer.confirm("Create the stack again?", default=False, err=True):
+        raise OperationError("Nothing was changed")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 from inferplan.operations.project import project_root, short_path
-from inferplan.operations.validation import stack_schema_text
+from inferplan.operations.validation import component_files, stack_schema_text
 
 
 def command(write: Annotated[bool, typer.Option("--write", help="Write schemas/stack.schema.json instead of printing.")] = False) -> None:
@@ -17,9 +18,16 @@ def command(write: Annotated[bool, typer.Option("--write", help="Write schemas/s
     if not write:
         sys.stdout.write(text)
         return
-    path = project_root() / "schemas" / "stack.schema.json"
-    path.parent.mkdir(exist_ok=True)
-    changed = not path.is_file() or path.read_text(encoding="utf-8") != text
-    if changed:
-        path.write_text(text, encoding="utf-8")
-    print(f"{'wrote' if changed else 'unchanged'}  {short_path(path)}")
+    files = {"schemas/stack.schema.json": text}
+    if (project_root() / "inferplan" / "components").is_dir():
+        files |= component_files()
+    for name, content in files.items():
+        path = project_root() / name
+        path.parent.mkdir(exist_ok=True)
+        changed = not path.is_file() or path.read_text(encoding="utf-8") != content
+        if changed:
+            path.write_text(content, encoding="utf-8")
+        print(f"{'wrote' if changed else 'unchanged'}  {short_path(path)}")
+        if changed and path.suffix == ".pyi":
+            # The schema is made from these types, which this process has already loaded.
+            os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606 - this command again

@@ -26,10 +26,7 @@ class _Screen(Console):
     """A console that folds lines of text at spaces if COLUMNS states a width; a longer name or URL is not broken."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as rich does; `soft_wrap` lines are folded, with the rest of a line indented.
-
-        Rich fills the lines of tables with blanks up to their width. In a file or a pipe these are left out.
-        """
+        """Print as rich does; `soft_wrap` lines are folded, and blanks at the end of lines are left out in a file or a pipe."""
         if options.get("soft_wrap") and "COLUMNS" in os.environ:
             objects = tuple(self._folded(each, markup=options.get("markup")) if isinstance(each, str | Text) else each for each in objects)
         if self.is_terminal or all(isinstance(each, str | Text) for each in objects):
@@ -105,6 +102,15 @@ def table(title: str, *columns: str, rows: Iterable[Row] = ()) -> Table:
     for row in rows:
         drawing.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return drawing
+
+
+def show_speed(found: list[Any]) -> None:
+    """Print the forecasts of models, and what their figures rest on."""
+    from inferplan.operations.planning.speed import speed_table
+
+    columns, rows, texts = speed_table(found)
+    results().print(table("speed and capacity", *columns, rows=rows))
+    note(texts)
 
 
 def _console(*, stderr: bool) -> Console:

@@ -1,4 +1,4 @@
-"""`inferplan snippet MODEL`: print code that calls a model through the gateway, without the key by default."""
+"""`inferplan snippet MODEL`: print code that calls a model or a route through the gateway, without the key by default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from inferplan.cli.arguments import Gateway, MaxTokens, Model, Protocol, Route, StackOption
 from inferplan.operations.client.snippet import languages, snippet
 from inferplan.operations.client.target import KEY_VARIABLE, consumer_of, derived, target
-from inferplan.operations.contract import contract_of
+from inferplan.operations.local_gateway.gateway import reachable_contract
 from inferplan.operations.workspace import open_workspace
 
 
@@ -37,7 +37,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     workspace = open_workspace(stack)
     spec = workspace.settings.models.get(model)
     aim = target(
-        contract_of(workspace.settings),
+        reachable_contract(workspace),
         model,
         protocol=protocol,
         gateway=gateway,

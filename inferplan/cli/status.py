@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
 from rich.console import Console
 from rich.text import Text
 
 from inferplan.cli.arguments import Context, Stack, json_option
-from inferplan.cli.screen import Row, note, results, table
+from inferplan.cli.screen import Row, note, results, show_speed, table
 from inferplan.operations.errors import OperationError, UnsettledError
+from inferplan.operations.planning.speed import forecasts_of
+from inferplan.operations.project import project_root
 from inferplan.operations.simulated_cluster import Cluster, start, status
 from inferplan.operations.status.document import status_json
 from inferplan.operations.status.models import ModelRow
@@ -32,8 +34,8 @@ def command(
     show_status(state, as_json=as_json)
     if not state.state.settled:
         rehearsed = context is None and status(workspace.stack) == "running"
-        remedy = f"inferplan up {workspace.rehearsal_arguments if rehearsed else stack} applies what is missing and says what it waits for"
-        raise UnsettledError(f"{workspace.stack} is not as {workspace.file.shown_path} says; {remedy}")
+        remedy = f"Run inferplan up {workspace.rehearsal_arguments if rehearsed else stack}: it applies what is missing and says what it waits for"
+        raise UnsettledError(f"{workspace.stack} is not as {workspace.file.shown_path} says. {remedy}")
 
 
 def _read(workspace: Workspace, context: str | None) -> StackStatus:
@@ -68,6 +70,8 @@ def show_status(status: StackStatus, *, commands: Iterable[tuple[str, str]] = ()
     if as_json:
         sys.stdout.write(status_json(status.stack, status.state, status.contract, status.recording))
     else:
+        if found := forecasts_of(status.recording.outputs, project_root(), status.stack):
+            show_speed(found)
         _print_tables(status.state, results(), commands=commands)
 
 
@@ -108,8 +112,14 @@ def _tables(state: StackState) -> Iterator[tuple[str, tuple[str, ...], list[Row]
     yield "stores", columns, [(each.name, each.kind, each.place, each.state) for each in state.stores]
     columns = ("consumer", "key versions", "models")
     yield "consumers", columns, [(each.name, ", ".join(map(str, each.keys)), ", ".join(each.models) or "none") for each in state.consumers]
+    columns = ("route", "requests", "consumers")
+    yield "routes", columns, [(each.name, _shares(each.shares), ", ".join(each.consumers) or "none") for each in state.routes]
     differences: list[Row] = [(name, Text(text, style="yellow")) for name, text in state.differences]
     yield "differences between the cluster and the file", ("object", "difference"), differences
+
+
+def _shares(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{share:g}% to {model}" for model, share in shares.items())
 
 
 def _accelerators(row: PoolRow) -> tuple[str, str]:

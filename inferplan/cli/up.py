@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from inferplan.cli.arguments import EngineName, Refresh, Stack, Targets, Yes, json_option
+from inferplan.cli.arguments import EngineName, ProfileOption, RealOption, Refresh, Stack, Targets, Yes, json_option
 from inferplan.cli.check import as_table
 from inferplan.cli.progress import ProgressView
-from inferplan.cli.screen import note, progress, say
+from inferplan.cli.screen import note, progress, say, show
 from inferplan.cli.status import show_cluster, show_status
 from inferplan.operations.drift.cluster import ComparedCluster, simulated
 from inferplan.operations.drift.drift import drift
 from inferplan.operations.drift.finding import notes_before_update
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.live import LiveCluster
+from inferplan.operations.local_gateway.gateway import LocalGateway
+from inferplan.operations.local_gateway.sample import ask
 from inferplan.operations.planning.notes import capacity_notes, egress_notes, gateway_notes, program_notes, scaling_notes
 from inferplan.operations.planning.required_secrets import missing_secrets, required_secrets
 from inferplan.operations.project import short_path
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from inferplan.operations.workspace import Outcome
 
 
-def command(
+def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command off its parameters
     stack: Stack,
     engine: EngineName = Engine.AUTO,
     yes: Yes = False,
@@ -72,6 +74,8 @@ def command(
             help="Let Karpenter's own scheduler choose the instance types of EKS Auto Mode, and list them with prices. Rehearsal only; built once.",
         ),
     ] = False,
+    profile: ProfileOption = None,
+    real: RealOption = None,
 ) -> None:
     """Bring STACK up and wait until its models are Ready."""
     if karpenter and engine is not Engine.REHEARSAL:
@@ -81,23 +85,27 @@ def command(
     if engine is Engine.REHEARSAL:
         options.check_rehearsal()
     workspace = open_workspace(stack)
+    local = LocalGateway(workspace, profile=profile or (), real=real or ()) if engine is Engine.REHEARSAL or workspace.simulated else None
+    if local is None and (profile or real):
+        raise RequestError("--profile and --real are for rehearsals. Add --engine rehearsal, or remove them")
     if engine is Engine.PULUMI and not workspace.simulated:
         options.check_confirmation(f"inferplan up {workspace.typed}")
     note(gateway_notes(workspace))
     note(capacity_notes(workspace.settings))
-    note(scaling_notes(workspace.settings))
-    note(egress_notes(workspace.settings))
+    note([*scaling_notes(workspace.settings), *egress_notes(workspace.settings)])
     recording = workspace.record()
+    if local is not None:
+        local.recording = recording
     note(program_notes(recording))
     check_policies(workspace, recording)
     if engine is Engine.REHEARSAL:
-        rehearse(workspace, recording, as_json=as_json, karpenter=karpenter)
+        rehearse(workspace, recording, local or LocalGateway(workspace), as_json=as_json, karpenter=karpenter)
         return
     check_examples(workspace)
-    _update(workspace, options, recording, as_json=as_json)
+    _update(workspace, options, recording, local, as_json=as_json)
 
 
-def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, *, as_json: bool) -> None:
+def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, local: LocalGateway | None, *, as_json: bool) -> None:
     target = find_target(workspace)
     if offer_recovery(workspace, target, options, recording):
         # What was added to the state must be read from the cluster before it can be compared.
@@ -111,9 +119,8 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, 
             note(map(str, missing_secrets(required_secrets(recording, workspace.settings.namespace), target.live)))
         note_consequences(workspace, recording, target.live)
     pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
-    if target.simulated is not None:
-        down = f"inferplan down {workspace.stack} --cluster"
-        show_cluster(workspace, target.simulated, commands=[(down, "remove everything, cluster included")], as_json=as_json)
+    if target.simulated is not None and local is not None:
+        _answer(workspace, target.simulated, local, as_json=as_json)
     elif as_json and target.live is not None:
         show_status(stack_status(workspace, target.live.get), as_json=True)
 
@@ -140,17 +147,12 @@ def explain(diagnosis: Diagnosis) -> None:
     if not diagnosis.findings:
         say(f"the state of {diagnosis.stack} has no errors; the update compares it with the cluster")
         return
-    say(f"an earlier update of {diagnosis.stack} was interrupted:")
-    for each in diagnosis.findings:
-        say(f"  {each}")
+    say("\n  ".join([f"an earlier update of {diagnosis.stack} was interrupted:", *map(str, diagnosis.findings)]))
     say("recovery changes the engine's state only; the update that follows changes the cluster")
 
 
 def offer_recovery(workspace: Workspace, target: UpdateTarget, options: UpdateOptions, recording: Recording) -> bool:
-    """Repair a stack whose last update was interrupted, after the user agreed, and return True. It is silent about a healthy stack.
-
-    Raises OperationError if an update runs, if foreign objects are in the way, and if the user declines.
-    """
+    """Repair a stack whose last update was interrupted, after the user agreed, and return True. Raises OperationError if it cannot."""
     if target.live is None:
         return False
     diagnosis = diagnose(workspace, recording, target.environment, target.live)
@@ -186,11 +188,8 @@ def note_consequences(workspace: Workspace, recording: Recording, live: LiveClus
     note(cordoned(live))
 
 
-def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = False, karpenter: bool = False) -> None:
-    """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it.
-
-    With `karpenter`, Karpenter buys the machines of EKS Auto Mode, and they are listed.
-    """
+def rehearse(workspace: Workspace, recording: Recording, local: LocalGateway, *, as_json: bool = False, karpenter: bool = False) -> None:
+    """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it."""
     note(_limits(workspace, recording))
     with ProgressView() as view:
         cluster = start(workspace.stack, view.step)
@@ -199,12 +198,21 @@ def rehearse(workspace: Workspace, recording: Recording, *, as_json: bool = Fals
         declared = declared_keys(recording, workspace.settings.namespace)
         settle_volumes(declared, live, partial(patch_simulated_volume, cluster), say)
         note_consequences(workspace, recording, live)
-        outcome = workspace.apply(cluster, listener=view.resource, step=view.step, karpenter=karpenter)
+        outcome = workspace.apply(cluster, listener=local.following(cluster, view.resource), step=view.step, karpenter=karpenter)
     say(_summary(outcome))
     if karpenter:
         for line in purchase_lines(purchases(cluster), workspace.settings.cluster.location.region):
             say(line)
+    _answer(workspace, cluster, local, as_json=as_json)
+
+
+def _answer(workspace: Workspace, cluster: Cluster, local: LocalGateway, *, as_json: bool) -> None:
+    """Bring the local gateway up, show the cluster, and ask a model a question through it."""
+    local.bring_up(cluster)
+    note(local.notes())
     show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster), as_json=as_json)
+    for line in () if as_json else ask(workspace) or ():
+        show(line)
 
 
 def _limits(workspace: Workspace, recording: Recording) -> list[str]:

@@ -1,7 +1,4 @@
-"""Outputs that components pass to each other: small frozen values, which can also be created for existing resources.
-
-Handles have no behaviour and no secret values; a `SecretRef` refers to a secret.
-"""
+"""Outputs that components pass to each other: small frozen values without behaviour or secrets, for existing resources too."""
 
 from __future__ import annotations
 
@@ -48,10 +45,7 @@ class Capacity:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeTarget:
-    """The nodes of a pool, as a target for pods.
-
-    `accelerator` is None for a CPU pool. `capacity` is that of one node, `nodes` the maximum number of nodes.
-    """
+    """The nodes of a pool: `accelerator` is None for CPUs, `capacity` is that of one node, `nodes` the maximum number of nodes."""
 
     pool: str
     accelerator: Accelerator | None
@@ -64,11 +58,7 @@ class NodeTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim in the stack's namespace that several pods may mount.
-
-    `origin` identifies the storage (nfs://server/path) and does not change when the claim is renamed. `nodes` is the pool whose
-    nodes each have their own copy, None for shared storage (RWX).
-    """
+    """A PersistentVolumeClaim that several pods mount: `origin` identifies the storage, `nodes` the pool whose nodes each have a copy."""
 
     name: str
     origin: str | None = None
@@ -88,11 +78,7 @@ class WorkloadIdentity:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectStore:
-    """An S3 bucket prefix. `credentials` names a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `ca` is its private CA.
-
-    `identity` is the AWS role of its reader, None if this stack does not manage the pods' identity. `networks` are
-    the networks of its servers, empty if they are not known.
-    """
+    """An S3 bucket prefix, with the Secret of its `credentials`, its private CA, its reader's AWS role and the networks of its servers."""
 
     bucket: str
     prefix: str
@@ -130,12 +116,7 @@ ModelSource: TypeAlias = ObjectStore | WebStore | HubStore | VolumeClaim
 
 @dataclass(frozen=True, kw_only=True)
 class ModelMount:
-    """Model files: the directory `sub_path` of a claim, mounted read-only.
-
-    `gate` is the resource that servers wait for (the preheat Job), None if the files already exist. `marked` is true if the
-    directory has a READY file once it is verified, so that each pod can check for it.
-    `folder` is a directory of the same claim that the model's pods may write to, None if they may write to none.
-    """
+    """Model files in the directory `sub_path` of a claim; servers wait for `gate`, check READY if `marked`, and may write to `folder`."""
 
     claim: VolumeClaim
     sub_path: str
@@ -146,11 +127,7 @@ class ModelMount:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterTraits:
-    """The facts about a cluster that pools and stores check.
-
-    `provider` is the word that users write. `cloud` is None if the stack calls none. `fake_node_error` says why fake nodes are not
-    allowed, None if they are.
-    """
+    """The facts about a cluster that pools and stores check; `cloud` is None without one, `fake_node_error` if fake nodes are allowed."""
 
     provider: str
     cloud: str | None

@@ -1,7 +1,4 @@
-"""The stack's namespace: restricted pods, default-deny network policies, and a quota of the pools' accelerators.
-
-Each component allows the traffic that it needs.
-"""
+"""The stack's namespace: restricted pods, default-deny network policies, and a quota of the pools' accelerators."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

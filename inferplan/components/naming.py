@@ -1,13 +1,12 @@
-"""Names and labels that several components share.
-
-Validation of a stack checks that names do not collide.
-"""
+"""Names and labels that several components share. Validation of a stack checks that names do not collide."""
 
 import hashlib
 
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY_LABEL, PART_OF_LABEL
 
 NAMESPACE = "inference"
+PROMETHEUS_LOGIN = "prometheus-login"
+"""The TriggerAuthentication of scalers that log in to Prometheus."""
 MAX_NAME = 63
 # A hyphen and seven hex digits, which Pulumi adds to the names of resources that it names itself.
 _RANDOM_SUFFIX = 8

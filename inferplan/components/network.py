@@ -1,8 +1,4 @@
-"""Parts of NetworkPolicies: the peers and ports that components use to declare their traffic, and the egress to hosts and stores.
-
-The namespace denies all traffic; each policy opens one edge. A NetworkPolicy selects namespaces, pods and networks, never host names,
-so the egress to a host is as narrow as Kubernetes can express.
-"""
+"""Parts of NetworkPolicies: peers, ports, and the egress to hosts and stores, as narrow as networks can express it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias

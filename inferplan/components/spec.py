@@ -1,22 +1,19 @@
-"""The base class of all specs, and the field types that they share.
-
-A spec contains what a user wrote, complete before any cloud call. It has no `Output` and no secret, and validation uses neither
-network nor disk.
-"""
+"""The base class of all specs (what a user wrote, without Output or secret), and the field types that they share."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
-import textwrap
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -35,10 +32,7 @@ AnyFacts = TypeVar("AnyFacts", bound=Facts)
 
 
 def renamed(key: str, old: str) -> Any:
-    """A field whose key in YAML was `old` before. Both work.
-
-    Components keep the old key in their inputs, because a preview would otherwise show a change of every stack.
-    """
+    """A field whose key in YAML was `old` before; both work, and components keep the old key in their inputs."""
     return Field(validation_alias=AliasChoices(key, old), serialization_alias=old)
 
 
@@ -87,16 +81,22 @@ class Spec(BaseModel):
         return kind(**own, **answers, settings=settings)
 
 
+@cache
+def _classes(module: str) -> Mapping[str, ast.ClassDef]:
+    """Return the classes of a module by name; none if it has no source, as in a program packed into one file."""
+    with suppress(OSError, TypeError):
+        return {node.name: node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)}
+    return {}
+
+
 def _field_docstrings(spec: type[BaseModel]) -> dict[str, str]:
     """Return the docstrings of the fields of `spec` and its base classes, by field."""
     docstrings: dict[str, str] = {}
     for each in reversed(spec.__mro__[: spec.__mro__.index(BaseModel)]):
-        # A program packed into one file has no source; its schema has no descriptions.
-        with suppress(OSError, TypeError):
-            body = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]).body
-            for field, text in pairwise(body):
-                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-                    docstrings[field.target.id] = inspect.cleandoc(ast.literal_eval(text.value))
+        written = _classes(each.__module__).get(each.__name__)
+        for field, text in pairwise(written.body if written else ()):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+                docstrings[field.target.id] = inspect.cleandoc(ast.literal_eval(text.value))
     return docstrings
 
 
@@ -213,10 +213,7 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class SpecError:
-    """A validation error of a stack, as a plain value: the path of the value, and the message.
-
-    `message` has three parts, in full sentences: what is wrong (with the value), what is allowed, and what to do.
-    """
+    """A validation error of a stack: the path of the value, and the message (what is wrong, what is allowed, what to do)."""
 
     path: KeyPath
     message: str

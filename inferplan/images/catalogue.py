@@ -1,17 +1,14 @@
-"""The image catalogue: what is known about the images that stacks run, with sources.
-
-The rows are data next to this module (`catalogue.toml`), read on first use and then kept. It knows no registry: nothing is pulled or queried.
-"""
+"""The image catalogue (`catalogue.toml`, read on first use): what is known about the images that stacks run, with sources."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from inferplan.images.mirror import names_of
+from inferplan.tables import table
 
 
 class WrittenPath(NamedTuple):
@@ -80,10 +77,7 @@ def backends_of(image: str) -> tuple[str, ...]:
 
 @cache
 def catalogue() -> Mapping[str, ImageFacts]:
-    import tomllib
-
-    with Path(__file__).with_name("catalogue.toml").open("rb") as file:
-        return {name: _row(name, data) for name, data in tomllib.load(file).items()}
+    return {name: _row(name, data) for name, data in table("images/catalogue.toml").items()}
 
 
 def _row(name: str, data: dict[str, Any]) -> ImageFacts:

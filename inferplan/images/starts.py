@@ -1,7 +1,4 @@
-"""Checks that a container can start in its image: which programs it calls, and which directories it must be able to write.
-
-Pure functions on the words of a manifest, shared by the tests of our own plans and by the policy pack.
-"""
+"""Checks that a container can start in its image: which programs it calls, and which directories it must be able to write."""
 
 from __future__ import annotations
 
@@ -19,10 +16,7 @@ _COREUTILS = frozenset({"cat", "cp", "echo", "false", "mkdir", "sleep", "test", 
 
 
 def programs_called(words: Sequence[str]) -> set[str]:
-    """The programs that a command and its arguments call by name: the first word, and programs of the catalogue among the others.
-
-    The script of `sh -c` is read word by word.
-    """
+    """The programs that a command, its arguments or a script of `sh -c` call by name: the first word, and those of the catalogue."""
     if not words:
         return set()
     first, *rest = words

@@ -14,7 +14,7 @@ from inferplan.components.gateway.gateway import GATEWAY_PODS, declare_gateway
 from inferplan.components.gateway.proxy_pod import STATUS_PORT
 from inferplan.components.gateway.routes import model_url
 from inferplan.components.images.rewriting import image_options
-from inferplan.components.monitoring.metrics_access import MetricsAccess
+from inferplan.components.monitoring.metrics_access import MetricsAccess, Observed
 from inferplan.components.namespace import InferenceNamespace
 from inferplan.components.nodes.node_pool import declare_pools
 from inferplan.components.objects.extra_objects import ExtraObjects
@@ -24,6 +24,7 @@ from inferplan.infra.image_evidence import image_evidence
 from inferplan.infra.models import Models, endpoints_of, image_pulls_of
 from inferplan.infra.providers import cluster_options
 from inferplan.stackfile.facts import facts_of
+from inferplan.stackfile.watched import watched
 
 if TYPE_CHECKING:
     from inferplan.components.handles import Endpoint, ModelMount, ObjectStore
@@ -53,20 +54,19 @@ def compose(stack: Stack) -> None:
         ExtraObjects("extra-objects", spec.extra_objects, namespace=home.live_name, opts=inside)
     site = StoreSite(namespace=home.live_name, scope=spec.namespace, targets=targets, opts=kube)
     stores = {name: platform.store(name, store, site) for name, store in spec.storage.items()}
-    keys = ApiKeys(
-        "api-keys",
-        spec.consumers,
-        tuple(spec.models),
-        namespace=home.live_name,
-        seeds=stack.secrets.seeds,
-        imported_keys=stack.secrets.imported_keys,
-        history=spec.key_history,
-        plain_text=spec.gateway is not None and not spec.gateway.hashes_keys,
-        opts=inside,
-    )
+    keys = _keys_of(stack, namespace=home.live_name, opts=inside)
     images = image_pulls_of(spec, targets, namespace=home.live_name, opts=inside)
     endpoints = endpoints_of(spec, keys)
-    gateway = declare_gateway(spec.gateway, endpoints, keys, namespace=home.live_name, balancing=platform.load_balancing, opts=inside)
+    gateway = declare_gateway(
+        spec.gateway,
+        endpoints,
+        keys,
+        namespace=home.live_name,
+        balancing=platform.load_balancing,
+        monitoring=spec.monitoring,
+        public_routes=spec.routes,
+        opts=inside,
+    )
     queues = (
         Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.live_name, opts=inside) if spec.queues else None
     )
@@ -81,12 +81,27 @@ def compose(stack: Stack) -> None:
         gateway=() if gateway is None else gateway.ready,
         opts=inside,
     )
-    weights = {name: models.serve(name, model) for name, model in spec.models.items()}
+    weights = {each.model: models.serve(each.model, spec.models[each.model], each) for each in endpoints}
     _declare_measurements(spec, weights, keys, endpoints, namespace=home.live_name, opts=inside)
     url = None if gateway is None else gateway.url
     pulumi.export("gateway", url)
     pulumi.export("facts", facts_of(spec, endpoints, two_seeds=keys.two_seeds))
     pulumi.export("models", {each.model: _output(each, url, spec.namespace) for each in endpoints})
+
+
+def _keys_of(stack: Stack, *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions) -> ApiKeys:
+    spec = stack.settings
+    return ApiKeys(
+        "api-keys",
+        spec.consumers,
+        tuple(spec.models),
+        namespace=namespace,
+        seeds=stack.secrets.seeds,
+        imported_keys=stack.secrets.imported_keys,
+        history=spec.key_history,
+        plain_text=spec.gateway is not None and not spec.gateway.hashes_keys,
+        opts=opts,
+    )
 
 
 def _declare_measurements(
@@ -104,9 +119,11 @@ def _declare_measurements(
         inputs = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, path_prefix=prefix, namespace=namespace)
         BenchmarkJob("benchmark", spec.benchmark, inputs, endpoints=endpoints, opts=opts)
     if spec.monitoring is not None:
-        MetricsAccess(
-            "metrics", spec.monitoring, namespace=namespace, endpoints=endpoints, gateway=GATEWAY_PODS, gateway_port=STATUS_PORT, opts=opts
-        )
+        scrape = spec.monitoring.scrape
+        preheats = scrape is not None and scrape.preheats and any(model.preheat is not None for model in spec.models.values())
+        traced = [name for name, model in spec.models.items() if model.traces]
+        pods = Observed(endpoints=endpoints, traced=traced, preheats=preheats, stack=watched(spec))
+        MetricsAccess("metrics", spec.monitoring, pods, namespace=namespace, gateway=GATEWAY_PODS, gateway_port=STATUS_PORT, opts=opts)
 
 
 def _output(endpoint: Endpoint, gateway: str | None, namespace: str) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""The images of a stack that the image catalogue describes, and those that it does not.
-
-It pulls nothing: a rehearsal replaces kubelets and images, so it proves nothing about what runs inside them.
-"""
+"""The images of a stack that the image catalogue describes, and those that it does not. Nothing is pulled."""
 
 from __future__ import annotations
 

@@ -1,25 +1,24 @@
-"""Wires the models of a stack: their stores, their preheats, the pulls of their images, and their servers.
-
-The settings decide which store, directory and revision; nothing here reads a file.
-"""
+"""Wires the models of a stack: their stores, their preheats, the pulls of their images, and their servers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 import pulumi
 
 from inferplan.components.gateway.gateway import GATEWAY_PODS
-from inferplan.components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, VolumeClaim
+from inferplan.components.gateway.route_spec import names_for
+from inferplan.components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
+from inferplan.components.monitoring.observed import observed
 from inferplan.components.naming import bounded
 from inferplan.components.nodes.image_pull import ImagePull
 from inferplan.components.preheat.preheat_job import PreheatJob
 from inferplan.components.preheat.spec import artifact_job
 from inferplan.components.queue.spec import queue_labels
 from inferplan.components.serving.demand import accelerators_of_others
-from inferplan.components.serving.engine import Site
+from inferplan.components.serving.engine import Site, TraceSink
 from inferplan.components.serving.first_request import Part, first_request
 from inferplan.components.serving.scaling import counted
 from inferplan.components.serving.spec import ModelSpec, engine_of
@@ -35,10 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """The models of a stack, and the resources that all of them share. `gateway` must be ready before servers.
-
-    Their files are in `stores`, and mounted or lent to servers inside `namespace`, on nodes of `targets`.
-    """
+    """The models of a stack, and the resources that all of them share. `gateway` must be ready before servers."""
 
     settings: StackSettings
     namespace: pulumi.Output[str]
@@ -50,7 +46,9 @@ class Models:
     gateway: tuple[pulumi.Resource, ...]
     opts: pulumi.ResourceOptions
 
-    def serve(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
+    def serve(self, name: str, spec: ModelSpec, endpoint: Endpoint) -> ModelMount | ObjectStore | None:
+        monitoring = self.settings.monitoring
+        tracing = None if monitoring is None else monitoring.tracing
         site = Site(
             namespace=self.namespace,
             target=self.targets[spec.pool],
@@ -61,12 +59,15 @@ class Models:
             gateway=GATEWAY_PODS,
             queue_labels=queue_labels(self.settings.namespace, spec.queue, spec.queue_priority),
             queue=None if spec.queue is None else self.queues.get(spec.queue),
-            prometheus=None if self.settings.monitoring is None else self.settings.monitoring.prometheus.url,
+            prometheus=None if monitoring is None else monitoring.prometheus.url,
+            prometheus_login=None if monitoring is None or monitoring.prometheus.login is None else monitoring.prometheus.login.mode,
+            tracing=None if tracing is None or not spec.traces else TraceSink(url=tracing.url, percent=tracing.percent),
             accelerators_of_others=accelerators_of_others(self.settings.models, name),
             images=self.images[spec.pool].ready if spec.pool in self.images else None,
+            public_names=names_for(name, self.settings.routes),
             gateway_ready=self.gateway,
         )
-        engine_of(spec).serve(name, spec, site, opts=self.opts)
+        engine_of(spec).serve(name, observed(spec, endpoint, monitoring), site, opts=self.opts)
         return site.weights
 
     def _weights(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
@@ -98,7 +99,15 @@ class Models:
         if not isinstance(store, SharedStore) or not isinstance(store.handle, VolumeClaim):
             raise TypeError(f"preheat.into: {preheat.into} is not a volume")
         return PreheatJob(
-            job, files, preheat, source=source, target=store.handle, namespace=self.namespace, folder=folder, opts=self.opts
+            job,
+            files,
+            preheat,
+            source=source,
+            target=store.handle,
+            namespace=self.namespace,
+            folder=folder,
+            monitoring=self.settings.monitoring,
+            opts=self.opts,
         ).mount
 
 
@@ -122,10 +131,19 @@ def _first_request(spec: StackSettings, model: ModelSpec) -> tuple[Part, ...]:
     return first_request(model.pool, model, pool, adds_nodes=spec.cluster.adds_nodes(pool)) if model.scaling else ()
 
 
-def endpoints_of(spec: StackSettings, keys: ApiKeys) -> tuple[Endpoint, ...]:
-    return tuple(
+class ServerKeys(Protocol):
+    """The part of the API keys that endpoints name; ApiKeys has it."""
+
+    def server_key(self, model: str) -> SecretRef: ...
+
+
+def endpoints_of(spec: StackSettings, keys: ServerKeys) -> tuple[Endpoint, ...]:
+    scraped = spec.monitoring is not None and spec.monitoring.scrape is not None
+    counts = scraped and spec.gateway is not None and spec.gateway.counts_requests
+    endpoints = (
         counted(
             engine_of(model).endpoint(name, model, keys.server_key(name)), model, sum(each.seconds for each in _first_request(spec, model))
         )
         for name, model in spec.models.items()
     )
+    return tuple(replace(each, counted=True) if counts else each for each in endpoints)

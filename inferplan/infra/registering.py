@@ -1,8 +1,4 @@
-"""Registers resources without the cyclic garbage collector, and ends without a traceback when the engine stops the program.
-
-Registration makes many objects that live until the end: each full collection walks them all again. Measured on
-2 cores with 1,000 Deployments: 171 resources/s with the collector, 373 without, for a tenth more memory.
-"""
+"""Registers resources without the cyclic garbage collector (373 a second instead of 171), and ends without a traceback."""
 
 from __future__ import annotations
 
@@ -21,11 +17,7 @@ _ALREADY_SHOWN = 32
 
 @contextmanager
 def quiet_collector() -> Iterator[None]:
-    """Keep the collector off while the program declares, and rare while Pulumi registers what was declared.
-
-    Registrations continue after the program's last line, so leaving restores the collector with a generation 0 of
-    50,000 objects rather than its usual size. If the collector is off already, nothing is changed.
-    """
+    """Keep the collector off while the program declares, and rare while Pulumi registers. Nothing changes if it is off already."""
     if not gc.isenabled():
         yield
         return
@@ -40,9 +32,6 @@ def quiet_collector() -> Iterator[None]:
 
 
 def end_quietly() -> None:
-    """Under Pulumi's language host, end the program without output when the engine interrupts it.
-
-    The engine interrupts the program as soon as a resource fails; Python's own answer is 26 lines of traceback that hide the cause.
-    """
+    """End the program without a traceback when the engine interrupts it: 26 lines would hide which resource failed."""
     if Path(sys.argv[0]).name == _LANGUAGE_HOST:
         signal.signal(signal.SIGINT, lambda *_: os._exit(_ALREADY_SHOWN))

@@ -1,11 +1,8 @@
-"""The facts of a stack: who may call what and where, keys, weights, replicas, nodes and stores, as typed data with a version.
-
-The thing that decides a fact states it; the program exports all of them as the stack output `facts`. Reports and policies read them
-there, under every engine, and know no component. A fact is never a secret and never unknown.
-"""
+"""The facts of a stack as typed data with a version, stated by the thing that decides each; never a secret, never unknown."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
@@ -15,6 +12,8 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import to_jsonable_python
 
 STACK_TYPE = "pulumi:pulumi:Stack"
+STATED_CONTENT = re.compile(r"inferplan:(gateway|preheat|serving|storage|benchmark|queue|monitoring):.*")
+"""Types of components whose ConfigMaps and Secrets are written from what facts and pod templates state: keys, limits, routes, settings."""
 OUTPUT = "facts"
 _LONGEST = 500
 VERSION = 1
@@ -99,6 +98,18 @@ class ConsumerFacts(Facts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RouteFacts(Facts):
+    """A public name of models: `shares` are percentages of its requests by model; `testing` models get requests by a header only."""
+
+    kind: ClassVar[str] = "route"
+    consumers: Sequence[str]
+    aliases: Sequence[str]
+    shares: Mapping[str, float]
+    testing: Sequence[str]
+    fallback: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class FilesFacts:
     """A directory of a store: `location` is where the store is."""
 
@@ -116,7 +127,8 @@ class ModelFacts(Facts):
     from.
 
     `prompt_tokens` limit prompts, by the name of the limit; `accelerators` are those of one replica; `code` is set if the model's own
-    Python files run. `signals` decide the number of replicas between `replicas` and `max_replicas`.
+    Python files run. `signals` decide the number of replicas between `replicas` and `max_replicas`. `traffic`, `slo` and `batching` are
+    what predictions read.
     """
 
     kind: ClassVar[str] = "model"
@@ -140,6 +152,9 @@ class ModelFacts(Facts):
     rollout: str
     drain_seconds: int
     prompt_tokens: Mapping[str, Any] = field(default_factory=dict)
+    traffic: Mapping[str, Any] = field(default_factory=dict)
+    slo: Mapping[str, Any] = field(default_factory=dict)
+    batching: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

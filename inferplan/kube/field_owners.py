@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from inferplan.kube.names import QUEUE_LABEL
 from inferplan.kube.paths import MISSING, Path, covers, mapping, parse
+from inferplan.tables import table
 
 
 class Owner(StrEnum):
@@ -43,43 +44,6 @@ SCALER_BOUNDS: Final = {
 """By kind of a scaler, the fields of the least and the most replicas, each with its default."""
 
 
-_STACK, _SERVER, _CONTROLLER, _PEOPLE, _SCALER = Owner.STACK, Owner.SERVER, Owner.CONTROLLER, Owner.PEOPLE, Owner.SCALER
-_SERVERS_METADATA = ("creationTimestamp", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
-
-_OWNERS: Final[dict[str, dict[Owner, tuple[str, ...]]]] = {
-    "*": {
-        _SERVER: tuple(f"metadata.{name}" for name in _SERVERS_METADATA),
-        _CONTROLLER: (
-            *("status", "metadata.finalizers", "metadata.ownerReferences"),
-            'metadata.annotations["deployment.kubernetes.io/revision"]',
-        ),
-        # `kubectl rollout restart` and `kubectl cordon` are operations, not changes of the declaration.
-        _PEOPLE: (
-            'metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]',
-            'spec.template.metadata.annotations["kubectl.kubernetes.io/restartedAt"]',
-        ),
-    },
-    "Service": {_SERVER: ("spec.clusterIP", "spec.clusterIPs", "spec.healthCheckNodePort", "spec.ports[*].nodePort")},
-    "Namespace": {_SERVER: ("spec.finalizers",)},
-    "PersistentVolumeClaim": {_CONTROLLER: ("spec.volumeName",)},
-    "PersistentVolume": {_CONTROLLER: ("spec.claimRef.uid", "spec.claimRef.resourceVersion")},
-    "Job": {
-        _CONTROLLER: (
-            "spec.selector",
-            'spec.template.metadata.labels["controller-uid"]',
-            'spec.template.metadata.labels["batch.kubernetes.io/controller-uid"]',
-        )
-    },
-    "ServiceAccount": {_CONTROLLER: ("secrets",)},
-    "MutatingWebhookConfiguration": {_CONTROLLER: ("webhooks[*].clientConfig.caBundle",)},
-    "ValidatingWebhookConfiguration": {_CONTROLLER: ("webhooks[*].clientConfig.caBundle",)},
-    "CustomResourceDefinition": {_CONTROLLER: ("spec.conversion.webhook.clientConfig.caBundle",)},
-    "APIService": {_CONTROLLER: ("spec.caBundle",)},
-    "Deployment": {_PEOPLE: ("spec.paused",)},
-    "Node": {_PEOPLE: ("spec.unschedulable",), _CONTROLLER: ("spec.podCIDR", "spec.podCIDRs", "spec.providerID")},
-}
-"""By kind ("*" is every kind), the paths that each owner decides about, with everything below them."""
-
 _QUEUED: Final = ("spec.suspend", "spec.template.spec.nodeSelector", "spec.template.spec.tolerations")
 """Paths that Kueue changes in a Job that it admits: it starts the Job, and places its pods on the nodes of a flavor."""
 
@@ -88,29 +52,6 @@ _ADDED_BY_ANYONE: Final = tuple(map(parse, ("metadata.labels", "metadata.annotat
 
 NODE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "karpenter.sh/")
 """Starts of the keys of taints that controllers add to nodes."""
-
-_MANAGERS: Final = {
-    _STACK: ("pulumi-kubernetes", "pulumi-kubernetes-*", "inferplan-rehearsal"),
-    _CONTROLLER: (
-        *(
-            "kube-controller-manager",
-            "kube-scheduler",
-            "kube-apiserver",
-            "kubelet",
-            "cloud-controller-manager",
-            "aws-cloud-controller-manager",
-        ),
-        *("eks", "kwok", "kwok-controller", "kueue", "kuberay-operator", "ray-operator", "envoy-gateway", "external-dns", "karpenter"),
-        # The operators of KubeRay, Kueue and LeaderWorkerSet, and those of Karpenter and the AWS Load Balancer Controller.
-        *("manager", "controller"),
-        *("cert-manager", "cert-manager-*", "cainjector", "inferplan-stub"),
-    ),
-    _SCALER: (
-        *("keda", "keda-operator", "cluster-autoscaler", "horizontal-pod-autoscaler"),
-        *("vpa-updater", "vpa-recommender", "vpa-admission-controller"),
-    ),
-}
-"""Names of the field managers of programs, complete or with `*` after a hyphen. A program that chooses none has its binary's name."""
 
 _SCALE: Final = "scale"
 
@@ -128,7 +69,8 @@ def anyone_adds(kind: str, path: Path, *, queued: bool = False) -> bool:
 
 def manager_of(name: str, subresource: str = "") -> Owner:
     """Return the owner that the field manager `name` acts for, writing through `subresource` or the object itself."""
-    owner = next((owner for owner, patterns in _MANAGERS.items() if any(fnmatchcase(name, each) for each in patterns)), Owner.PEOPLE)
+    managers = table("kube/field_owners.toml")["managers"]
+    owner = Owner(next((each for each, patterns in managers.items() if any(fnmatchcase(name, pattern) for pattern in patterns)), "people"))
     if owner is Owner.STACK:
         return owner
     if owner is Owner.CONTROLLER and subresource == _SCALE:
@@ -138,8 +80,9 @@ def manager_of(name: str, subresource: str = "") -> Owner:
 
 @cache
 def _rules_of(kind: str) -> tuple[tuple[Path, Owner], ...]:
-    rules = (rule for each in ("*", kind) for rule in _OWNERS.get(each, {}).items())
-    return tuple((parse(path), owner) for owner, paths in rules for path in paths)
+    owners = table("kube/field_owners.toml")["owners"]
+    rules = (rule for each in ("*", kind) for rule in owners.get(each, {}).items())
+    return tuple((parse(path), Owner(owner)) for owner, paths in rules for path in paths)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ HUGEPAGES = "hugepages-2Mi"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
 """The resource of the EFA device plugin: one per EFA interface of a node."""
+IDENTITY_POLICY = "inferplan-pack"
+"""The policy by which our policy pack states its version, rules and content. Pulumi's engine tells only the version."""
 FAKE_NODE = "kwok.x-k8s.io/node"
 """Annotation of a fake node, which has no kubelet."""
 

@@ -1,8 +1,4 @@
-"""Property paths as Pulumi spells them, `a.b[0]["x.y"]`: text to parts, parts to text, and the value at a path.
-
-The rules are those of pulumi's sdk/go/common/resource/properties_path.go. It does not escape backslashes, so a key with a
-backslash before a quote or at its end is spelled, and cannot be read back.
-"""
+"""Property paths as Pulumi spells them, `a.b[0]["x.y"]` (pulumi's properties_path.go): text to parts and back, and the value at a path."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Paths of the pod templates in objects of Kubernetes and of the operators that serve models.
-
-Kinds are spelled as in Pulumi's types, without the version.
-"""
+"""Paths of the pod templates in objects of Kubernetes and of serving operators. Kinds are Pulumi's types without the version."""
 
 from __future__ import annotations
 
@@ -31,6 +28,7 @@ PATHS: dict[str, tuple[tuple[str, ...], ...]] = {
     "kubernetes:serving.knative.dev:Service": (("spec", "template"),),
     "kubernetes:keda.sh:ScaledJob": (("spec", "jobTargetRef", "template"),),
     JOB_SET: (("spec", "replicatedJobs", "*", "template", "spec", "template"),),
+    "kubernetes:nvidia.com:DynamoGraphDeployment": (("spec", "components", "*", "podTemplate"),),
     LEADER_WORKER_SET: (("spec", "leaderWorkerTemplate", "leaderTemplate"), ("spec", "leaderWorkerTemplate", "workerTemplate")),
     **{
         kind: ((*cluster, "headGroupSpec", "template"), (*cluster, "workerGroupSpecs", "*", "template"), ("spec", "submitterPodTemplate"))

@@ -1,8 +1,4 @@
-"""Kubernetes quantities: which texts are quantities, their exact values, and the canonical form that the API server writes.
-
-The rules are those of apimachinery's `resource.Quantity`; `tests/unit/kube/test_quantity.py` has the API server's own answers.
-Digits are ASCII: the API server rejects those of every other script.
-"""
+"""Kubernetes quantities by the rules of apimachinery's `resource.Quantity`: valid texts, exact values, and the canonical form."""
 
 from __future__ import annotations
 
@@ -76,11 +72,17 @@ def millicores_of(quantity: str) -> int:
     return int((value * 1000).to_integral_value(ROUND_UP))
 
 
-def canonical(quantity: str) -> str:
-    """Return a quantity as the API server and webhooks write it; any other form would differ at every update.
+def milliseconds_of(duration: str) -> float:
+    """Return the milliseconds of a duration such as `800ms` or `1.5s`. Raises ValueError if the text is not one, or is 0."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s)", duration)
+    value = 0.0 if match is None else float(match[1]) * (1 if match[2] == "ms" else 1000)
+    if not value:
+        raise ValueError(f"{duration!r} is not a duration. Write milliseconds or seconds above 0: 800ms or 1.5s.")
+    return value
 
-    As in every list of resources, amounts are rounded up to thousandths. Raises ValueError if the text is not a quantity.
-    """
+
+def canonical(quantity: str) -> str:
+    """Return a quantity as the API server writes it, rounded up to thousandths. Raises ValueError if the text is not a quantity."""
     value = amount(quantity)
     if value is None:
         raise ValueError(f"{quantity!r} is not a Kubernetes quantity. Use a number with an optional unit, for example 16Gi or 500m.")

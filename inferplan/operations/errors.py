@@ -1,15 +1,12 @@
 """The errors that operations raise on purpose, and remedies for messages of other programs. Each message states the problem, what is allowed and what to do."""
 
 import re
-import tomllib
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from inferplan.rehearsal.errors import RehearsalError
 from inferplan.stackfile.errors import InvalidStack, unknown
+from inferplan.tables import table
 
-__all__ = ["InvalidStack", "OperationError", "RehearsalError", "RequestError", "UnsettledError", "remedy_for", "table", "unknown"]
+__all__ = ["InvalidStack", "OperationError", "RehearsalError", "RequestError", "UnsettledError", "remedy_for", "unknown"]
 
 
 class OperationError(Exception):
@@ -24,15 +21,9 @@ class UnsettledError(OperationError):
     """The stack is not as its file declares."""
 
 
-@cache
-def table(name: str) -> dict[str, Any]:
-    """The contents of the file `name`.toml, a path below this folder."""
-    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
-
-
 def remedy_for(program: str, message: str) -> dict[str, str]:
     """The first row of `remedies.toml` for `program` whose `match` is in `message`; empty if there is none."""
-    return next((row for row in table("remedies")[program] if re.search(row["match"], message)), {})
+    return next((row for row in table("operations/remedies.toml")[program] if re.search(row["match"], message)), {})
 
 
 def one_line(text: object) -> str:

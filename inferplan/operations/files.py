@@ -24,10 +24,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def create(path: Path, content: bytes, *, sound: Callable[[Path], bool] = lambda _written: True) -> None:
-    """Create the file `path`, whole or not at all, with the permissions of the user's umask.
-
-    `sound` checks the finished file under another name first. Raises OperationError if `path` exists, cannot be written or is not sound.
-    """
+    """Create the file `path`, whole or not at all, if its draft is `sound`. Raises OperationError if it exists or cannot be written."""
     name = short_path(path)
     try:
         with draft(path, content) as written:

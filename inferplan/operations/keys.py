@@ -1,14 +1,11 @@
-"""The API keys of a consumer: derives them from the seed, and edits their valid versions in the text of the stack file.
-
-It prints no key. The new text of a file is read and validated as a whole before it replaces the old one; comments and layout stay.
-"""
+"""The API keys of a consumer: derives them from the seed, and edits their valid versions in the text of the stack file."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from inferplan.components.gateway.consumer_spec import KeyRecord
+from inferplan.components.gateway.consumer_spec import KeyRecord, listed
 from inferplan.components.gateway.keys import SECRET_KEY, consumer_key, consumer_secret, seed_weakness
 from inferplan.components.gateway.proxy import KEPT_SECONDS
 from inferplan.operations.errors import OperationError, RequestError
@@ -79,11 +76,7 @@ MOST_VERSIONS = 10
 
 
 def add_version(file: StackFile, settings: StackSettings, consumer: str, today: date) -> int:
-    """Make the next version of `consumer` valid, record `today` as its day, and return it.
-
-    Versions only grow, and keyHistory records them, so a retired key never becomes valid again. Raises OperationError if there is no room for another version, or if the
-    layout of the file must be edited by hand.
-    """
+    """Make the next version of `consumer` valid from `today` and return it; versions only grow. Raises OperationError without room."""
     versions = settings.consumers[consumer].keys
     version = record_of(settings, consumer).issued + 1
     if len(versions) >= MOST_VERSIONS:
@@ -112,10 +105,9 @@ def grace_seconds(settings: StackSettings) -> int | None:
 def retire_version(file: StackFile, settings: StackSettings, consumer: str, version: int) -> None:
     """Make `version` of `consumer` permanently invalid and remove its dates and imported key. Raises RequestError for the last or an unknown one."""
     spec = settings.consumers[consumer]
-    listed = ", ".join(str(each) for each in sorted(spec.keys, reverse=True))
     add = f"inferplan keys add {consumer} --stack {stack_name(file.path)}"
     if version not in spec.keys:
-        raise RequestError(f"{consumer} has no valid key version {version}; valid are {listed}")
+        raise RequestError(f"{consumer} has no valid key version {version}; valid are {listed(spec.keys)}")
     if len(spec.keys) == 1:
         raise RequestError(f"{version} is the last key of {consumer}, which would lock it out; first: {add} (or remove the consumer)")
     path = (*_section(file, "consumers"), consumer)
@@ -164,17 +156,17 @@ def _rewrite(file: StackFile, edit: Callable[[str], str], wanted: dict[str, set[
     target = file.path.resolve()
     raw = target.read_bytes()
     mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
-    by_hand = f"edit consumers in {file.shown_path} by hand, then: inferplan validate {stack_name(file.path)}"
+    by_hand = f"Edit consumers in {file.shown_path} by hand, then: inferplan validate {stack_name(file.path)}"
     try:
         changed = mark + edit(raw[len(mark) :].decode()).encode()
     except (KeyError, ValueError) as error:
         why = error.args[0] if isinstance(error, ValueError) else "the list is not where it was when the stack was read"
-        raise RequestError(f"{file.shown_path} was left as it is: {why}; {by_hand}") from error
+        raise RequestError(f"{file.shown_path} was left as it is: {why}. {by_hand}") from error
     try:
         with draft(target, changed) as written:
             written.chmod(target.stat().st_mode & 0o777)
             if not _reads_as(written, file, wanted):
-                raise RequestError(f"{file.shown_path} was left as it is: the edited text would mean something else; {by_hand}")
+                raise RequestError(f"{file.shown_path} was left as it is: the edited text would mean something else. {by_hand}")
             written.replace(target)
     except OSError as error:
         raise OperationError(f"{file.shown_path} cannot be written: {error.strerror}; nothing was changed") from error

@@ -1,8 +1,4 @@
-"""Reads a cluster through kubectl, with the user's own kubeconfig: every way of logging in that kubectl knows works here too.
-
-Only `Kubectl.patch` changes anything. A `kubectl proxy` saves a login for each request; it listens on a socket in a directory that only
-the user can enter.
-"""
+"""Reads a cluster through `kubectl proxy`, with the user's own kubeconfig. Only `Kubectl.patch` changes anything."""
 
 import atexit
 import http.client
@@ -51,12 +47,15 @@ class Kubectl:
             atexit.register(self._file.close)
 
     def get(self, path: str) -> Any:
+        return json.loads(self.text(path))
+
+    def text(self, path: str) -> str:
         done = self.run("get", "--raw", path)
         if done.returncode:
             message = one_line(done.stderr) or f"kubectl ended with {done.returncode}"
             problem = f"The cluster of context {self._context!r} did not answer {path}: {message.rstrip('.')}"
             raise OperationError(f"{problem}. {self._remedy(message, path)}")
-        return json.loads(done.stdout)
+        return done.stdout
 
     def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
         done = self.run("get", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}&tailLines={lines}")

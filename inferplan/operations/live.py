@@ -1,8 +1,11 @@
 """Reads objects of a live cluster by kind, through a function that answers GET of an API path. It changes nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from inferplan.kube.field_owners import SCALED, SCALER_BOUNDS
+from inferplan.kube.paths import mapping
 
 Get = Callable[[str], Mapping[str, Any]]
 """Answers GET of a Kubernetes API path with the decoded JSON."""
@@ -102,3 +105,11 @@ def condition(manifest: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 
 def is_true(manifest: Mapping[str, Any], kind: str) -> bool:
     return condition(manifest, kind).get("status") == "True"
+
+
+def scalerless(declared: Iterable[tuple[ObjectKey, Mapping[str, Any]]], live: LiveCluster) -> Callable[[ObjectKey], tuple[str, ...]]:
+    """A function of a workload: its paths that its declared scaler would decide about, if that is gone and no longer explains them."""
+    scalers = ((key, mapping(inputs, "spec", "scaleTargetRef")) for key, inputs in declared if key.kind in SCALER_BOUNDS)
+    # KEDA scales a Deployment if no kind is declared.
+    orphans = {(key.namespace, to.get("kind", "Deployment"), to.get("name")) for key, to in scalers if live.find(key) is None}
+    return lambda key: SCALED.get(key.kind, ()) if (key.namespace, key.kind, key.name) in orphans else ()

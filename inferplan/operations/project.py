@@ -1,37 +1,79 @@
 """The project's folder, its stack files, and the environment of the programs that operations start."""
 
 import os
-import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from inferplan.operations.errors import RequestError
 from inferplan.stackfile.errors import unknown
 from inferplan.stackfile.reader import read_stack, stack_path
+from inferplan.stackfile.yaml_tree import LOADER
 
 _SUFFIXES = (".yaml", ".yml")
 # The settings next to the project's policy pack. A checkout of inferplan has the pack in the package, and a link at the top.
 SETTINGS_FOLDERS = ("inferplan/policies/stacks", "policies/stacks")
-_MAIN = re.compile(r"^main:\s*['\"]?([^\s'\"#]+)", re.MULTILINE)
 # Variables that name a path, which a user writes relative to the current folder.
 _PATHS = ("INFERPLAN_CACHE_DIR", "INFERPLAN_KUBECONFIG", "INFERPLAN_STATE_DIR", "PULUMI_CONFIG_PASSPHRASE_FILE")
+
+
+@dataclass
+class Selection:
+    """The project that operations act on: the nearest one above `folder`, by default the current folder.
+
+    `announce` gets its root when an operation first looks for it, and it is not the current folder.
+    """
+
+    folder: Path | None = None
+    announce: Callable[[Path], None] | None = None
+
+
+SELECTION = Selection()
 
 
 def project_root() -> Path:
     """The folder of the nearest Pulumi.yaml upwards. Raises RequestError if there is none, or if its program is missing."""
     here = Path.cwd()
-    root = next((folder for folder in (here, *here.parents) if (folder / "Pulumi.yaml").is_file()), None)
+    start = here / (SELECTION.folder or "")
+    root = next((folder for folder in (start, *start.parents) if (folder / "Pulumi.yaml").is_file()), None)
     if root is None:
-        raise RequestError(f"There is no Pulumi.yaml in {here} or above it. Change into the folder of your project")
+        remedy = "Change into the folder of your project, or name it with --project. inferplan init DIR makes a new one"
+        raise RequestError(f"There is no Pulumi.yaml in {start} or above it. {remedy}")
+    if SELECTION.announce is not None and not root.samefile(here):
+        announce, SELECTION.announce = SELECTION.announce, None
+        announce(root)
     program = program_folder(root)
     if not program.is_dir():
         raise RequestError(f"{root / 'Pulumi.yaml'}: the program {program} does not exist. Write `main:` with the folder of the program")
     return root
 
 
+def project_name(root: Path) -> str:
+    """The name in the project's Pulumi.yaml, which is part of every URN."""
+    return str(_project(root).get("name") or root.name)
+
+
 def program_folder(root: Path) -> Path:
     """The folder of the program, which Pulumi.yaml names as `main`; the project's own folder if it names none."""
-    match = _MAIN.search((root / "Pulumi.yaml").read_text(encoding="utf-8", errors="replace"))
-    return root / (match[1] if match else ".")
+    return root / str(_project(root).get("main") or ".")
+
+
+def _project(root: Path) -> dict[str, Any]:
+    """The contents of the project's Pulumi.yaml. Raises RequestError with the position if it is not a YAML mapping."""
+    path = root / "Pulumi.yaml"
+    try:
+        settings = yaml.load(path.read_text(encoding="utf-8", errors="replace"), Loader=LOADER)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "the text cannot be parsed"
+        raise RequestError(f"{path}{where}: Invalid YAML: {problem}. Check indentation, colons and quotes.") from error
+    if not isinstance(settings, dict):
+        raise RequestError(f"{path}:1:1: A project file is a mapping. Write at least `name:` and `runtime: python`.")
+    return settings
 
 
 def stack_files(root: Path) -> dict[str, Path]:

@@ -1,7 +1,4 @@
-"""Revisions of the project's repository: their commits, checkouts, and the stacks that a change between two of them can touch.
-
-It changes no branch and no file of the working tree.
-"""
+"""Revisions of the project's repository: their commits, checkouts, and the stacks that a change between two of them can touch."""
 
 import contextlib
 import json

@@ -4,6 +4,6 @@ from inferplan.rehearsal import progress
 from inferplan.rehearsal.cluster import Cluster, delete, start, status
 from inferplan.rehearsal.cluster.karpenter import purchases
 from inferplan.rehearsal.engine.wait import object_events
-from inferplan.rehearsal.toolchain import built, ensure
+from inferplan.rehearsal.toolchain import ensure
 
-__all__ = ["Cluster", "built", "delete", "ensure", "object_events", "progress", "purchases", "start", "status"]
+__all__ = ["Cluster", "delete", "ensure", "object_events", "progress", "purchases", "start", "status"]

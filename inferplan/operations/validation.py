@@ -15,7 +15,7 @@ from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import advised, validate
 from inferplan.stackfile.stack import StackSettings
 
-__all__ = ["Check", "check_stack", "stack_schema_text"]
+__all__ = ["Check", "check_stack", "component_files", "stack_schema_text"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,13 @@ class Check:
     errors: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     summary: str
+
+
+def component_files() -> dict[str, str]:
+    """Return the types and the schema of the public components, by the path of each file in this repository."""
+    from inferplan.components.public.stub import files
+
+    return files()
 
 
 def check_stack(name: str) -> Check:
@@ -61,4 +68,5 @@ def _validated(path: Path) -> tuple[StackSettings, list[str]]:
 
 def _counts(settings: StackSettings) -> str:
     counts = {"pool": settings.node_pools, "store": settings.storage, "model": settings.models, "consumer": settings.consumers}
+    counts |= {"route": settings.routes} if settings.routes else {}
     return ", ".join(f"{len(items)} {noun}{'' if len(items) == 1 else 's'}" for noun, items in counts.items())

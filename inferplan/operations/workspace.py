@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import shlex
 from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -13,13 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from inferplan.components.platforms.spec import ExistingCluster
 from inferplan.operations.planning.simulated_nodes import simulated_objects
-from inferplan.operations.project import program_folder, project_root, short_path, stack_file, stack_files, stack_name
+from inferplan.operations.project import (
+    SELECTION,
+    program_folder,
+    project_name,
+    project_root,
+    short_path,
+    stack_file,
+    stack_files,
+    stack_name,
+)
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.rehearsal.progress import Progress
-from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError, open_secrets
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError, open_secrets, with_placeholder
 from inferplan.stackfile.encrypted import position_of
 from inferplan.stackfile.imported_keys import with_secrets
-from inferplan.stackfile.reader import PROJECT, StackFile, read_stack
+from inferplan.stackfile.reader import PROJECT, SEED_KEY, StackFile, read_stack
 from inferplan.stackfile.settings import validate
 from inferplan.stackfile.stack import StackSettings
 
@@ -41,8 +51,9 @@ class Workspace:
 
     @property
     def typed(self) -> str:
-        """The argument that names this stack on a command line: its name, or the path of a file outside the project's stacks."""
-        return self.stack if stack_files(self.root).get(self.stack) == self.file.path else self.file.shown_path
+        """The arguments that name this stack on a command line: its name, or the path of a file outside the project's stacks; --project if it was given."""
+        name = self.stack if stack_files(self.root).get(self.stack) == self.file.path else self.file.shown_path
+        return name if SELECTION.folder is None else f"{name} --project {shlex.quote(short_path(SELECTION.folder))}"
 
     @property
     def rehearsal_arguments(self) -> str:
@@ -62,7 +73,9 @@ class Workspace:
     def secrets(self) -> OpenedSecrets:
         """The stack's secrets in plain text, or placeholders. Raises SecretsError if the passphrase is wrong."""
         try:
-            return open_secrets(self.file.secrets, salt=self.file.encryption_salt, provider=self.file.secrets_provider)
+            opened = open_secrets(self.file.secrets, salt=self.file.encryption_salt, provider=self.file.secrets_provider)
+            source = self.file.seed_source
+            return opened if source is None else with_placeholder(opened, f"{PROJECT}:{SEED_KEY}", source)
         except SecretsError as error:
             text = self.file.encryption_salt if error.of_salt else self.file.secrets.get(error.key or "")
             position = position_of(self.file.root, text) if text else None
@@ -71,7 +84,7 @@ class Workspace:
 
     def engine_input(self) -> dict[str, Any]:
         config, secret_keys = with_secrets(self.file.config, self.secrets.values, placeholders=self.secrets.placeholders)
-        return {"project": PROJECT, "stack": self.stack, "config": config, "secret_keys": secret_keys, "root": self.root}
+        return {"project": project_name(self.root), "stack": self.stack, "config": config, "secret_keys": secret_keys, "root": self.root}
 
     def record(self) -> Recording:
         """Run the program without a cluster and return what it registers. Raises ProgramFailed with the program's message."""
@@ -99,11 +112,14 @@ class Workspace:
         """Run the program, with fake nodes where the stack's own nodes are on another cluster; those of the pools `bought` come later."""
         import pulumi
 
+        from inferplan.infra.program import REHEARSAL
+
         for manifest in simulated_objects(self.settings, bought=bought):
             kind, name = manifest["kind"], manifest["metadata"]["name"]
             version = manifest["apiVersion"] if "/" in manifest["apiVersion"] else f"core/{manifest['apiVersion']}"
             pulumi.CustomResource(f"kubernetes:{version}:{kind}", f"pretend-{name}", manifest)
-        runpy.run_path(str(program_folder(self.root)), init_globals={"REHEARSAL": True}, run_name="__main__")
+        REHEARSAL.set(True)  # in the context of this run alone
+        self.program()
 
 
 def open_workspace(stack: str) -> Workspace:

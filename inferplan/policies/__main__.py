@@ -1,9 +1,5 @@
-"""The policy pack as `pulumi preview --policy-pack inferplan/policies` starts it. It assembles dispatchers and defines no rule."""
+"""The policy pack as `pulumi preview --policy-pack inferplan/policies` starts it."""
 
-from __future__ import annotations
+from inferplan.policies.pack import serve
 
-from pulumi_policy import PolicyPack
-
-from inferplan.policies.dispatch import NAME, dispatchers
-
-PolicyPack(name=NAME, policies=dispatchers())
+serve(__file__)

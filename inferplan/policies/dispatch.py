@@ -1,4 +1,4 @@
-"""Seven Pulumi policies that run all rules, with the same results as `inferplan check`.
+"""Eight Pulumi policies that run all rules, with the same results as `inferplan check`.
 
 One Pulumi policy per rule would decode each resource a hundred times. The SDK reports an unknown value only as advice, so inputs are
 converted to plain data with marks for unknowns, and a separate policy blocks what could not be evaluated.
@@ -23,7 +23,9 @@ from pulumi_policy import (
 )
 
 from inferplan.kube.facts import STACK_TYPE
+from inferplan.kube.names import IDENTITY_POLICY
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack, remedied
+from inferplan.policies.engine.identity import own_identity
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import changes_of, exemption_message, expiry_message
 from inferplan.policies.engine.resource import Resource, Stack
@@ -34,13 +36,13 @@ from inferplan.policies.wire import inputs_in_outputs, plain, resource_of, stack
 
 NAME = "inferplan"
 _Arguments = ResourceValidationArgs | StackValidationArgs
-_FOLDER = Path(__file__).parent / "stacks"
 
 
 class _Pack:
     """State that the policies share: the settings of each stack; the inputs, unevaluated outcomes and exemptions of each resource."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._inputs: dict[str, Mapping[str, Any]] = {}
         self._mandatory: dict[str, Resource] = {}
         self._settings: dict[tuple[str, str], Settings] = {}
@@ -54,7 +56,7 @@ class _Pack:
         try:
             if key not in self._settings:
                 day = today()
-                from_file = read_settings(_FOLDER / f"{stack}.json", all_rules(), day)
+                from_file = read_settings(self._folder / f"{stack}.json", all_rules(), day)
                 settings = {name: value for name, value in config.items() if name != "enforcementLevel"}
                 over = parse_settings(plain(settings), all_rules(), day, where="--policy-pack-config")
                 self._settings[key] = Settings(
@@ -152,8 +154,9 @@ class _Pack:
         return None if settings is None else remedied(resource_of(args, plain(args.props)), settings, args.props)
 
 
-def dispatchers() -> list[Policy]:
-    pack = _Pack()
+def dispatchers(folder: Path) -> list[Policy]:
+    """Return the policies. `folder` has the settings of each stack, in <stack>.json."""
+    pack = _Pack(folder)
     schema = config_schema()
 
     def resource_policy(name: str, description: str, level: EnforcementLevel, **handler: Any) -> Policy:
@@ -171,11 +174,13 @@ def dispatchers() -> list[Policy]:
         ]
     mandatory, advisory, disabled = EnforcementLevel.MANDATORY, EnforcementLevel.ADVISORY, EnforcementLevel.DISABLED
     lowered = "Rules that the stack's settings lower, and its exemptions with owner, reason and expiry date."
+    stated = "States which pack judged this stack: version, number of rules, hash of its files. Not a violation."
     safe_changes = "Safe changes that satisfy rules. They are made only if this policy's level is remediate."
     return [
         *policies,
         stack_policy("not-evaluated", "Mandatory rules that could not be evaluated.", mandatory, pack.not_evaluated),
         stack_policy("exemptions", lowered, advisory, pack.exemptions),
+        stack_policy(IDENTITY_POLICY.removeprefix(f"{NAME}-"), stated, advisory, lambda _, report: report(own_identity(), None)),
         resource_policy("remediate", safe_changes, disabled, remediate=pack.remediate),
     ]
 

@@ -51,10 +51,7 @@ def _plain(value: Any) -> Any:
 
 
 def inputs_in_outputs(resource: Any) -> Mapping[str, Any]:
-    """The inputs that the Kubernetes provider stores in the outputs of `resource`; the outputs for other providers.
-
-    Outputs of Kubernetes objects also contain defaults of the server and values of controllers. Rules check declared values.
-    """
+    """The inputs that the Kubernetes provider stores in outputs, next to a server's values; the outputs for other providers."""
     outputs = plain(resource.props)
     inputs = outputs.get(_INPUTS) if resource.resource_type.startswith("kubernetes:") else None
     return inputs if isinstance(inputs, dict) else outputs

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 
 class RehearsalError(Exception):
-    """A rehearsal cannot continue.
-
-    Attributes:
-        message: what is wrong and where, lower case, no trailing period.
-        remedy: what to do or type next.
-        log_tail: the last log lines of the component that failed, oldest first.
-        log_path: the file with the whole log, or None.
-    """
+    """The rehearsal cannot continue: what is wrong (lower case, no period), the remedy, and the last log lines with their file."""
 
     def __init__(self, message: str, remedy: str, *, log_tail: tuple[str, ...] = (), log_path: str | None = None) -> None:
         super().__init__(message)
@@ -23,7 +16,12 @@ class RehearsalError(Exception):
     def __str__(self) -> str:
         path = f" (whole log: {self.log_path})" if self.log_path else ""
         quoted = "".join(f"\n    {line}" for line in self.log_tail)
-        return f"{self.message}{path}; {self.remedy}{quoted}"
+        return f"{self.message}{path}. {self.advice}{quoted}"
+
+    @property
+    def advice(self) -> str:
+        """The remedy as a sentence."""
+        return f"{self.remedy[:1].upper()}{self.remedy[1:]}"
 
 
 class ToolchainError(RehearsalError):

@@ -82,10 +82,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def exclusive(path: Path, purpose: str, progress: Progress) -> Generator[None]:
-    """Lock the file `path`; while another process has the lock, wait and report that every few seconds.
-
-    The kernel releases the lock when its process ends. The process that has the lock may delete the file.
-    """
+    """Lock the file `path` until the block or the process ends; while another has the lock, report every few seconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _acquire(path, purpose, progress)
     try:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from inferplan.rehearsal.errors import RehearsalError
@@ -31,10 +33,7 @@ _SALT_BYTES = 8
 
 
 class SecretsError(RehearsalError):
-    """The secrets of a stack cannot be decrypted; the message names variables and keys, never a value.
-
-    `key` is the full key of a damaged value, `of_salt` says that the stack's `encryptionsalt` may be the cause.
-    """
+    """The secrets of a stack cannot be decrypted; `key` is that of a damaged value, `of_salt` blames the stack's `encryptionsalt`."""
 
     key: str | None = None
     of_salt: bool = False
@@ -52,11 +51,7 @@ class OpenedSecrets:
 def open_secrets(
     secrets: Mapping[str, str], *, salt: str | None, provider: str | None, environment: Mapping[str, str] = os.environ
 ) -> OpenedSecrets:
-    """The plain values of `secrets`, or placeholders without a passphrase.
-
-    `salt` and `provider` are the stack file's `encryptionsalt` and `secretsprovider`. Deriving the key takes 0.2 s, once.
-    Raises SecretsError if the passphrase is wrong or a value is damaged.
-    """
+    """The plain values of `secrets`, or placeholders without a passphrase. Raises SecretsError if it is wrong or a value is damaged."""
     if not secrets:
         return OpenedSecrets({})
     if salt is None or not belongs_to_passphrase(salt, provider):
@@ -71,6 +66,13 @@ def open_secrets(
     passphrase, source = passphrase_and_source
     box = unlock(passphrase, salt, source=source)
     return OpenedSecrets({key: _decrypted(box, key, ciphertext) for key, ciphertext in secrets.items()})
+
+
+def with_placeholder(opened: OpenedSecrets, key: str, source: str) -> OpenedSecrets:
+    """Return `opened` with a placeholder for the secret `key`, which `source` has and no rehearsal asks for."""
+    placeholder = hashlib.sha256(f"{key} {source}".encode()).hexdigest()
+    reason = f"{key.partition(':')[2]} comes from {source}, which only the Pulumi CLI opens"
+    return OpenedSecrets({**opened.values, key: placeholder}, placeholders=True, reason=reason)
 
 
 def belongs_to_passphrase(salt: str | None, provider: str | None) -> bool:
@@ -138,10 +140,7 @@ class SecretBox:
 
 
 def unlock(passphrase: str, salt: str, *, source: str = _VARIABLE) -> SecretBox:
-    """The box of `passphrase` and the stack's `encryptionsalt`.
-
-    Raises SecretsError when the salt is malformed or the passphrase, which came from `source`, is not the stack's.
-    """
+    """The box of `passphrase`, from `source`, and `salt`. Raises SecretsError if the salt is malformed or the passphrase is wrong."""
     version, _, rest = salt.partition(":")
     encoded, _, proof = rest.partition(":")
     try:
@@ -176,6 +175,8 @@ def new_salt(passphrase: str) -> tuple[str, SecretBox]:
     return f"{_VERSION}:{_encoded(salt)}:{box.encrypt(_PROOF)}", box
 
 
+# A derivation takes a second, and one process may open the same stack more than once.
+@lru_cache(maxsize=16)
 def _key(passphrase: str, salt: bytes) -> bytes:
     from hashlib import pbkdf2_hmac
 

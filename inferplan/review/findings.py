@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,6 +20,7 @@ _OUTCOMES = {
     "ready": "🟢 everything became ready",
     "refused": "⛔ the cluster or the program rejected it",
     "stuck": "⛔ it was not ready in time",
+    "blocked": "⛔ it must not be applied as it is",
     "base failed": "⛔ the base revision itself could not be deployed, so nothing was rehearsed",
 }
 
@@ -34,14 +36,41 @@ class ModelFinding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One result of an audit about `object` and its `field`, with the words of the component that said it; `place` is `file:line`.
+
+    `weight` is blocked (must not be merged), risk, or note (what the audit assumed or replaced).
+    """
+
+    code: str
+    weight: str
+    title: str
+    object: str
+    field: str
+    reason: str
+    place: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFinding:
+    """The requests of clients to one model during the upgrade: how many were sent, and each kind of trouble with its number of requests."""
+
+    model: str
+    sent: int
+    troubles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The result of applying HEAD over BASE. `outcome` is ready, refused (rejected), stuck or base failed."""
+    """The result of applying HEAD over BASE. `outcome` is ready, refused (rejected), stuck, blocked or base failed."""
 
     stack: str
     base: str
     head: str
     outcome: str
     seconds: float
+    nodes: str = "as many and as large as the stack's"
     order: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
@@ -49,6 +78,9 @@ class Findings:
     waiting: tuple[str, ...] = ()
     models: tuple[ModelFinding, ...] = ()
     pruned: tuple[str, ...] = ()
+    details: tuple[Finding, ...] = ()
+    clients: tuple[ClientFinding, ...] = ()
+    uncalled: tuple[str, ...] = ()
 
     @property
     def good(self) -> bool:
@@ -80,7 +112,17 @@ def findings_of(records: Iterable[Mapping[str, Any]], *, stack: str, base: str, 
         waiting=_texts(f"{target}: {reason}" for target, reason in waits.items()),
         models=tuple(_models(by_kind, {each["target"].rpartition("/")[2] for each in changed if each["target"].startswith("Deployment")})),
         pruned=_texts(each["target"] for each in pruned),
+        clients=tuple(_clients(by_kind)),
+        uncalled=_texts(f"{each['model']}: {each['message']}".removeprefix(": ") for each in by_kind.get("uncalled", [])),
     )
+
+
+def _clients(by_kind: Mapping[str, list[Mapping[str, Any]]]) -> Iterable[ClientFinding]:
+    for each in by_kind.get("client", []):
+        requests = [request for request in by_kind.get("request", []) if request["model"] == each["model"]]
+        kinds = Counter(f"{request['result']}: {request['message']}" for request in requests)
+        troubles = _texts(f"{count} {text}" for text, count in kinds.most_common())
+        yield ClientFinding(model=clean(each["model"]), sent=each["sent"], troubles=troubles)
 
 
 def _models(by_kind: Mapping[str, list[Mapping[str, Any]]], deployments: set[str]) -> Iterable[ModelFinding]:
@@ -126,16 +168,30 @@ def table(findings: Findings) -> Table:
     rows = [("outcome", _OUTCOMES.get(findings.outcome, clean(findings.outcome)))]
     lists = {"rejected": findings.refusals, "pending": findings.pending, "never ready": findings.waiting, "replaced": findings.replaced}
     rows += [(kind, each) for kind, texts in lists.items() for each in _some(texts)]
+    rows += [(f"{_WEIGHTS[each.weight]} {each.title}", _detail(each)) for each in findings.details]
     for each in findings.models:
         minutes = "" if each.minutes is None else f"; about {each.minutes} minutes of loading weights, one replica after the other"
         rows.append((f"replicas of {each.name}", f"{each.lowest_ready} of {each.wanted} ready at the lowest{minutes}"))
+    for each in findings.clients:
+        sent = f"{each.sent} sent while the change was applied"
+        rows.append((f"requests to {each.model}", f"{sent}; {'; '.join(_some(each.troubles)) or 'every one was answered in time'}"))
+    rows += [("not called", each) for each in _some(findings.uncalled)]
     rows += [("pruned", each) for each in _some(findings.pruned)]
     rows += [("order", " → ".join(_some(findings.order)))] if findings.order else []
-    note = (
-        f"{findings.head} applied over {findings.base} on a real control plane with fake nodes, as many and as large as the stack's, "
-        f"in {findings.seconds:.0f} s; servers start at once there, so the minutes are computed from the size of the weights."
-    )
+    note = f"{findings.head} applied over {findings.base} on a real control plane with fake nodes, {findings.nodes}, in "
+    minutes = ", so the minutes are computed from the size of the weights" if findings.models else ""
+    note += f"{findings.seconds:.0f} s; servers start at once there{minutes}."
     return Table(title="Rehearsed upgrade", columns=("finding", "what happened"), rows=tuple(map(_texts, rows)), notes=(clean(note),))
+
+
+_WEIGHTS = {"blocked": "⛔", "risk": "⚠️", "note": "note:"}
+
+
+def _detail(finding: Finding) -> str:
+    subject = f"{finding.object} {finding.field}".strip()
+    place = f" ({finding.place})" if finding.place else ""
+    remedy = f". To fix it: {finding.remedy}" if finding.remedy and finding.weight != "note" else ""
+    return f"{subject}{place}: {finding.reason.rstrip('.')}{remedy}"
 
 
 def _some(texts: tuple[str, ...]) -> list[str]:

@@ -15,11 +15,13 @@ from inferplan.review.reading.events import STACK_TYPE
 from inferplan.review.reading.preview import Preview
 from inferplan.review.rendering.graph import Graph, component_of, graph_of
 from inferplan.review.rendering.text import clean, one_line
+from inferplan.review.risks.facts import stated_facts
 from inferplan.review.risks.guards import GuardReader, Guards
 from inferplan.review.risks.kinds import ROUTINE
 from inferplan.review.risks.policies import PolicyResult, RuleReader, label_of, policy_results
 from inferplan.review.risks.risk import Risk
 from inferplan.review.risks.stack_risks import stack_risks
+from inferplan.review.speed import SpeedReader, SpeedReview
 from inferplan.review.verdict import CALM, NOTHING, counts_text, origin_text, verdict
 
 FORMAT = "inferplan-report/2"
@@ -112,16 +114,16 @@ def make_report(
     read_rule: RuleReader | None = None,
     rehearsals: Sequence[Findings] = (),
     read_guards: GuardReader | None = None,
+    read_speed: SpeedReader | None = None,
 ) -> Report:
-    """The report on `previews`, with the findings of rehearsals.
-
-    `read_rule` reads the rules of packs, see `policies`; `read_guards` what guards a stack, see `guards`.
-    """
+    """The report on `previews`, with the findings of rehearsals; the readers read packs, what guards a stack, and its speed."""
     reports = []
     for preview in previews:
         guards = read_guards(preview.stack) if read_guards and preview.stack else None
         findings = [each for each in rehearsals if each.stack == preview.stack]
-        reports.append(_stack_report(preview, figures_of(preview), policy_results(preview, read_rule), guards, findings))
+        facts = stated_facts(preview)
+        speed = read_speed(preview.stack, facts.before, facts.after) if read_speed else SpeedReview()
+        reports.append(_stack_report(preview, figures_of(preview), policy_results(preview, read_rule), guards, findings, speed))
     stacks = sorted(reports, key=lambda each: (each.rank, each.title, each.source))
     worst = stacks[0] if stacks else None
     line = worst.verdict if worst else "this change affects no stack"
@@ -139,12 +141,17 @@ def make_report(
 
 
 def _stack_report(
-    preview: Preview, figures: Figures, policies: tuple[PolicyResult, ...], guards: Guards | None, findings: Sequence[Findings]
+    preview: Preview,
+    figures: Figures,
+    policies: tuple[PolicyResult, ...],
+    guards: Guards | None,
+    findings: Sequence[Findings],
+    speed: SpeedReview,
 ) -> StackReport:
-    risks = stack_risks(preview, figures, guards)
+    risks = stack_risks(preview, figures, guards, others=speed.risks)
     line, rank = verdict(preview, risks, policies, figures, findings)
     summary = {field.name: getattr(figures, field.name) for field in fields(Summary)}
-    summary["tables"] = (*figures.tables, *map(table, findings))
+    summary["tables"] = (*figures.tables, *speed.tables, *map(table, findings))
     return StackReport(
         source=clean(preview.source),
         project=clean(preview.project),

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from inferplan.components.spec import SpecError
+from inferplan.components.spec import KeyPath, SpecError
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.errors import suggestion
 
 if TYPE_CHECKING:
+    from inferplan.components.serving.pod_settings import PodSettings
     from inferplan.components.serving.served_model import ServedModel
     from inferplan.stackfile.stack import StackSettings
 
@@ -37,16 +38,22 @@ _RENAMED = (
 
 def renamed_keys(written_keys: Callable[..., frozenset[str]], settings: StackSettings) -> Iterator[SpecError]:
     """Name the old keys among `written_keys`, which returns the keys of a mapping of the file."""
+    for path, new in renames(written_keys, settings):
+        yield SpecError(path, f"{path[-1]!r} is now called {new!r}. The old key still works. Rename it.")
+
+
+def renames(written_keys: Callable[..., frozenset[str]], settings: StackSettings) -> Iterator[tuple[KeyPath, str]]:
+    """The path of each old key, and its name today."""
     for section, inner, old, new in _RENAMED:
         for name in settings.node_pools if section == "nodePools" else settings.models:
             if old in written_keys(section, name, *inner):
-                yield SpecError((section, name, *inner, old), f"{old!r} is now called {new!r}. The old key still works. Rename it.")
+                yield (section, name, *inner, old), new
 
 
 def advice(settings: StackSettings) -> Iterator[SpecError]:
     for name, model in settings.models.items():
         here = ("models", name)
-        if settings.gateway is not None and not model.consumers:
+        if settings.gateway is not None and not model.consumers and not any(name in each.models for each in settings.routes.values()):
             yield SpecError((*here, "consumers"), "No consumer can call this model through the gateway. Add consumers: [<name>].")
         for option, known, engine in model.unknown_options():
             text = f"{option!r} is not an option of {engine}.{suggestion(option, known)} An unknown option ends the server at its start."
@@ -57,14 +64,14 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
             yield from _tokens((*here, "env"), model)
 
 
-def _tokens(path: tuple[str | int, ...], model: ServedModel) -> Iterator[SpecError]:
+def _tokens(path: tuple[str | int, ...], model: PodSettings) -> Iterator[SpecError]:
     for variable, value in model.env.items():
         if not isinstance(value, str) and _TOKEN.search(variable) and variable not in model.egress.not_called:
             text = f"If {variable} is for another server, add egress: the model's pods reach DNS and their model store only."
             yield SpecError((*path, variable), text)
 
 
-def _plain_secrets(path: tuple[str | int, ...], model: ServedModel) -> Iterator[SpecError]:
+def _plain_secrets(path: tuple[str | int, ...], model: PodSettings) -> Iterator[SpecError]:
     for below, key, text in free_values(model):
         if (_SECRET_KEY.search(key) and not _HARMLESS.fullmatch(text)) or _SECRET_TEXT.search(text):
             problem = (

@@ -1,18 +1,17 @@
-"""Corrections of values and fields that people often write in another way: `16GB`, `10m`, `https://host`, `nodeSelector`.
-
-Each function returns a sentence such as ` Write size: 16Gi.`, or "" if it knows no correction. No check happens here.
-"""
+"""Corrections of common slips (`16GB`, `10m`, `https://host`) as a sentence such as ` Write size: 16Gi.`, or "" if none is known."""
 
 from __future__ import annotations
 
+import json
 import re
 from decimal import Decimal
 from fnmatch import fnmatch
-from functools import cache
-from pathlib import Path
 from typing import Any
 
+import yaml
+
 from inferplan.components.spec import KeyPath, SpecError
+from inferplan.tables import table
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _UNIT_OF_FIELD = {"Seconds": 1, "Minutes": 60, "Hours": 3600, "Days": 86400}
@@ -47,14 +46,20 @@ def correction(path: KeyPath, value: Any, expected: str) -> str:
 def wrapped(field: str, value: Any, expected: str, keys: list[str]) -> str:
     """Return the sentence that shows `value` inside the list or mapping that belongs there; `keys` are those the mapping requires."""
     if expected.startswith("a list"):
-        text = f"[{value}]"
+        text = _flow([each.strip() for each in value.split(",")] if isinstance(value, str) else [value])
     elif expected.startswith("a mapping of names") and isinstance(value, list) and all(_is_pair(each) for each in value):
         text = _flow({each["name"]: each["value"] for each in value})
     elif field == "consumers" and isinstance(value, list):
         text = _flow({str(each): {"keys": [1]} for each in value})
     elif expected.startswith("a mapping with desired, max, min") and type(value) is int:
         text = f"{{min: {value}, max: {value}}}"
-    elif expected.startswith("a mapping with") and len(keys) == 1:
+    elif (
+        expected.startswith("a mapping of names")
+        and isinstance(value, list)
+        and all(isinstance(each, dict) and "name" in each for each in value)
+    ):
+        text = _flow({each["name"]: {key: part for key, part in each.items() if key != "name"} for each in value})
+    elif expected.startswith("a mapping with") and len(keys) == 1 and not field.isdecimal():
         text = f"{{{keys[0]}: {'...' if value is None or isinstance(value, bool | dict) else _flow(value)}}}"
     else:
         return ""
@@ -66,10 +71,21 @@ def _is_pair(value: Any) -> bool:
 
 
 def _flow(value: Any) -> str:
-    """`value` as YAML in one line; the text of a scalar as it is."""
+    """`value` as YAML in one line."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {_flow(each)}' for key, each in value.items())}}}"
-    return f"[{', '.join(map(_flow, value))}]" if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    return _quoted(value) if isinstance(value, str) and value != "..." else str(value)
+
+
+def _quoted(text: str) -> str:
+    """`text` as an item of a YAML list, in quotes if it needs them."""
+    try:
+        plain = yaml.safe_load(f"[{text}]") == [text]
+    except (yaml.YAMLError, ValueError):
+        plain = False
+    return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 def range_of(path: KeyPath, value: Any, expected: str) -> str:
@@ -89,7 +105,7 @@ def _flag(field: str, value: str, expected: str) -> str:
 
 def _form(path: KeyPath, value: str) -> str:
     dotted = ".".join(map(str, path))
-    for row in _table()["values"]:
+    for row in table("stackfile/corrections.toml")["values"]:
         match = re.fullmatch(row["written"], value)
         if match and any(fnmatch(dotted, f"*{end}") for end in row["ends"]):
             return row["form"].format(*match.groups(), field=path[-1])
@@ -114,7 +130,7 @@ def _quantity(field: str, value: str, expected: str) -> str:
 
 def _amount(field: str, number: Decimal, unit: str) -> str:
     if unit == "%":
-        return f"{field}: {number / 100}"
+        return f"{field}: {number if field.endswith('Percent') else number / 100}"
     if unit == "k" and field.endswith(("Len", "Tokens")):
         return f"{field}: {int(number * 1024)} ({number} x 1024) or {int(number * 1000)}"
     return f"{field}: {(number * _SHORT_FORMS.get(unit, 1)).normalize():f}"
@@ -131,20 +147,13 @@ def _name(value: str, expected: str) -> str:
 
 def field_hint(name: str, entry: dict[str, Any], allowed: list[str]) -> str:
     """Return the sentence that names the allowed field for the unknown field `name` of `entry`, "" if none is known."""
-    table = _table()
-    field, form = table["forms"].get(name, ("", ""))
+    known = table("stackfile/corrections.toml")
+    field, form = known["forms"].get(name, ("", ""))
     if field in allowed:
         return f" Write {form.format_map(_numbers(entry))}."
-    other = next((each for each in table["fields"].get(name, ()) if each in allowed), None)
-    explained = table["explained"].get(name)
+    other = next((each for each in known["fields"].get(name, ()) if each in allowed), None)
+    explained = known["explained"].get(name)
     return f" Did you mean {other!r}?" if other else f" {explained}" if explained else ""
-
-
-@cache
-def _table() -> dict[str, Any]:
-    import tomllib
-
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def without_renamed(errors: list[SpecError]) -> list[SpecError]:

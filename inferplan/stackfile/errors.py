@@ -66,10 +66,7 @@ def sentence(text: str) -> str:
 
 
 class InvalidStack(Exception):  # noqa: N818 - it carries a list of errors
-    """Raised for a stack that does not pass validation, with all of its errors.
-
-    `located` are in the order of the file, `lines` are their texts, `source` is the file (or the name used in its place).
-    """
+    """A stack does not pass validation: the `located` errors in the order of the file `source`, and their texts in `lines`."""
 
     def __init__(self, source: str, located: Iterable[LocatedError]) -> None:
         self.source = source

@@ -28,7 +28,10 @@ def _facts(spec: StackSettings, endpoints: Sequence[Endpoint], *, two_seeds: boo
     if spec.gateway is not None:
         speaks_grpc = any(protocol.kind == "kserve-v2-grpc" for each in endpoints for protocol in each.protocols)
         yield "gateway", replace(spec.gateway.facts, serves_grpc=speaks_grpc and spec.gateway.carries_grpc)
+    yield from ((name, each.facts) for name, each in spec.routes.items())
     yield from ((name, each.facts) for name, each in spec.consumers.items())
-    yield from ((each.model, model_facts(each, spec.models[each.model], spec.storage)) for each in endpoints)
+    for each in endpoints:
+        model = spec.models[each.model]
+        yield each.model, model_facts(each, model, spec.storage, spec.node_pools[model.pool].target(model.pool))
     yield from ((name, pool_facts(name, each)) for name, each in spec.node_pools.items())
     yield from ((name, each.facts) for name, each in spec.storage.items())

@@ -1,21 +1,16 @@
-"""Generates the JSON Schema of stack files, which editors use, from the specs.
-
-It is draft-07, which is what editors' YAML servers speak; it says no more than the specs do, and cross-checks between
-sections are beyond it.
-"""
+"""Generates the JSON Schema (draft-07, for editors) of stack files from the specs."""
 
 from __future__ import annotations
 
 import json
-import tomllib
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 from inferplan.kube.names import DOMAIN
 from inferplan.stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, PROVIDER_NAMESPACES, SEED_KEY
 from inferplan.stackfile.stack import StackSettings
+from inferplan.tables import table
 
-_EXAMPLES = Path(__file__).with_name("examples.toml")
 _SECURE = {
     "type": "object",
     "description": 'The secret that every API key is derived from: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)".',
@@ -38,7 +33,7 @@ _TOP_LEVEL = {
 def stack_schema() -> dict[str, Any]:
     model = _draft_07(StackSettings.model_json_schema(by_alias=True))
     _describe(model["definitions"])
-    examples = tomllib.loads(_EXAMPLES.read_text(encoding="utf-8"))
+    examples = table("stackfile/examples.toml")
     _add_examples(model["definitions"], examples["values"])
     for key, entries in examples["snippets"].items():
         model["properties"][key]["defaultSnippets"] = [
@@ -74,6 +69,7 @@ def stack_schema() -> dict[str, Any]:
     }
 
 
+@cache
 def stack_schema_text() -> str:
     """The schema as it is kept in `schemas/stack.schema.json`, byte for byte."""
     return json.dumps(stack_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -1,7 +1,4 @@
-"""Turns pydantic's errors into messages for the user: the path as written, the value, the allowed values, the closest name.
-
-A value that may be a secret is never repeated. It adds no checks of its own.
-"""
+"""Turns pydantic's errors into messages for the user: the path as written, the value, the allowed values, the closest name."""
 
 from __future__ import annotations
 
@@ -18,23 +15,16 @@ from inferplan.kube.paths import value_at
 from inferplan.stackfile.corrections import correction, field_hint, range_of, wrapped
 from inferplan.stackfile.errors import sentence, shown, suggestion
 from inferplan.stackfile.schema_guide import SchemaGuide
+from inferplan.tables import table
 
 DISCRIMINATORS = ("engine", "kind", "provider", "implementation")
 _CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(imported)?keys?$", re.IGNORECASE)
+# Numbers of tokens, such as inputTokens.
+_COUNTS = re.compile(r"(?<=[a-z])Tokens")
 # The remedy at the end of a message whose value is in quotes.
 _QUOTED_REMEDY = re.compile(r" (?:Quote it|Write [A-Za-z]+): '([^']*)'\.?$")
 # More CPUs than an instance type has.
 _MANY_CPUS = 1000
-_TYPES = {
-    **dict.fromkeys(("date_from_datetime_parsing", "date_parsing", "date_type"), "a date, for example 2026-11-02"),
-    **dict.fromkeys(("int_from_float", "int_type"), "a whole number"),
-    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
-    **dict.fromkeys(("model_attributes_type", "model_type"), "a mapping"),
-    "bool_type": "true or false",
-    "dict_type": "a mapping of names",
-    "float_type": "a number",
-    "string_type": "text",
-}
 _FORMATS = {
     str(constraint.pattern): text
     for each, text in (
@@ -47,27 +37,12 @@ _FORMATS = {
     for constraint in get_args(each)
     if isinstance(constraint, StringConstraints)
 }
-_BOUNDS = {
-    "greater_than": ("gt", "more than {}"),
-    "greater_than_equal": ("ge", "at least {}"),
-    "less_than": ("lt", "less than {}"),
-    "less_than_equal": ("le", "at most {}"),
-    "multiple_of": ("multiple_of", "a multiple of {}"),
-    "string_too_long": ("max_length", "at most {} characters"),
-    "string_too_short": ("min_length", "at least {} characters"),
-    "too_long": ("max_length", "at most {} entries"),
-    "too_short": ("min_length", "at least {} entries"),
-}
 
 
 def errors_of(
     error: ValidationError, data: Any, model: type[BaseModel], written: Callable[[KeyPath], str | None], *, secrets: tuple[str, ...] = ()
 ) -> list[SpecError]:
-    """Convert `error`, raised for `data`, into errors of the user's own paths, in pydantic's order.
-
-    `written` returns the text of a scalar in the file, since YAML may read it as another value; `secrets` names the
-    top-level keys that are allowed although the model does not have them.
-    """
+    """Convert `error`, raised for `data`, into errors of the user's paths; `written` is a scalar's text, `secrets` further keys."""
     guide = SchemaGuide(model, data)
     expectations: dict[KeyPath, list[str]] = {}
     messages: dict[KeyPath, list[str]] = {}
@@ -128,15 +103,16 @@ def _expected(error: Any, path: KeyPath, guide: SchemaGuide) -> str | None:
     kind, context = error["type"], error.get("ctx", {})
     if error["loc"][-1:] == ("[key]",):
         return None
-    if kind in _TYPES:
+    types, bounds = (table("stackfile/corrections.toml")[name] for name in ("types", "bounds"))
+    if kind in types:
         keys = guide.keys(path) if kind.startswith("model") else []
         quantity = _FORMATS.get(guide.pattern(path), "") if kind == "string_type" else ""
-        text = quantity if quantity.startswith(("a size", "a number")) else _TYPES[kind]
+        text = quantity if quantity.startswith(("a size", "a number")) else types[kind]
         if text == "a whole number" and {"min", "max"} <= {*guide.keys(path)}:
             text += " or a range, for example {min: 1, max: 3}"
         return f"{text}{f' with {_listed(keys)}' if keys else ''}"
-    if kind in _BOUNDS:
-        name, phrase = _BOUNDS[kind]
+    if kind in bounds:
+        name, phrase = bounds[kind]
         return phrase.format(context[name]).replace(" 1 entries", " 1 entry")
     if kind in ("literal_error", "enum"):
         return context["expected"].replace("'", "")
@@ -174,8 +150,15 @@ def _remedy(path: KeyPath, value: Any, text: str | None, expectations: list[str]
         range_of(path, value, expected)
         or correction(path, value, expected)
         or wrapped(field, value, expected, _needed(path, guide))
-        or (suggestion(value, choices) if isinstance(value, str) else "")
+        or (suggestion(value, choices) if isinstance(value, str) else _bound_remedy(value, expected))
     )
+
+
+def _bound_remedy(value: Any, expected: str) -> str:
+    """The sentence that says how to bring a number into its range."""
+    words, _, bound = expected.rpartition(" ")
+    form = table("stackfile/corrections.toml")["bound_remedies"].get(words, "") if isinstance(value, int | float) else ""
+    return f" {form.format(bound.removesuffix('.0'))}" if form else ""
 
 
 def _needed(path: KeyPath, guide: SchemaGuide) -> list[str]:
@@ -199,7 +182,7 @@ def _value_text(value: Any, path: KeyPath, text: str | None) -> str:
 
 
 def _confidential(path: KeyPath) -> bool:
-    return any(isinstance(part, str) and _CONFIDENTIAL.search(part) for part in path[1:])
+    return any(isinstance(part, str) and _CONFIDENTIAL.search(_COUNTS.sub("", part)) for part in path[1:])
 
 
 def _messages(error: Any, path: KeyPath, data: Any, guide: SchemaGuide, secrets: tuple[str, ...]) -> Iterator[tuple[KeyPath, str]]:

@@ -1,8 +1,4 @@
-"""Finds parts of this project's public examples in other stacks: keys that anyone can derive, and reserved names, networks and ids.
-
-`inferplan new` copies names and ids, and every deployment to a real cluster would fail on them, some after the cluster exists.
-Examples are known by hashes that cannot be reversed. The caller decides whether their keys matter.
-"""
+"""Finds parts of this project's public examples in other stacks: keys that anyone can derive, and reserved names and ids."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from typing import TYPE_CHECKING
 from inferplan.stackfile.errors import InvalidStack, LocatedError, shown
 from inferplan.stackfile.reader import user_path
 from inferplan.stackfile.yaml_tree import MapNode, ScalarNode, walk
+from inferplan.tables import table
 
 if TYPE_CHECKING:
     from inferplan.stackfile.reader import StackFile
@@ -28,34 +25,6 @@ EXAMPLES = frozenset(
     )
 )
 
-_ACCOUNT = "111122223333"
-_ID = r"0123456789abcdef[01]"
-_SCHEME = r"[A-Za-z0-9+.-]+://([^/@]*@)?|[^/@\s]+@"
-# Only a whole name counts: `example` alone may be a directory, a tag or a repository.
-_HOST = r"\.?([\w*-]+\.)*([\w*-]+\.example|example\.(com|net|org))"
-# What the whole value looks like, what it is, and what to write instead. 111122223333 is the account of AWS's documentation, domains
-# below `example` are reserved by RFC 2606, these networks by RFC 5737. The first row that matches counts.
-_RESERVED = tuple(
-    (re.compile(pattern), cause, remedy)
-    for pattern, cause, remedy in (
-        (rf"arn:aws:iam::{_ACCOUNT}:.+", "is in AWS's example account", "Write a role or user of yours (aws sts get-caller-identity)"),
-        (rf"arn:aws:acm:.*:{_ACCOUNT}:.+", "is in AWS's example account", "Write a certificate of yours (aws acm list-certificates)"),
-        (rf"arn:aws:kms:.*:{_ACCOUNT}:.+", "is in AWS's example account", "Write a key of yours (aws kms list-keys)"),
-        (rf"(arn:.*:)?{_ACCOUNT}(:.*)?", "is AWS's example account", "Write your account (aws sts get-caller-identity)"),
-        (rf"cr-{_ID}", "is an example", "Write the id of your reservation (aws ec2 describe-capacity-reservations)"),
-        (rf"subnet-{_ID}", "is an example", "Write the id of your subnet (aws ec2 describe-subnets)"),
-        (rf"ami-{_ID}", "is an example", "Write the id of your image (aws ec2 describe-images --owners self)"),
-        (rf"(fs|fsap)-{_ID}", "is an example", "Write the id of yours (aws efs describe-file-systems, describe-access-points)"),
-        (
-            r"(192\.0\.2|198\.51\.100|203\.0\.113)\.[0-9]+(/[0-9]+)?",
-            "is a network for documentation",
-            "Write the network of your users and runners",
-        ),
-        (rf"(.*[,\s=])?({_SCHEME})?{_HOST}([:/,\s].*)?", "is a domain for documentation", "Write a name of a domain that you own"),
-        (r"acme-((inference-.+-)?weights|access-logs)", "is an example", "Write a bucket of yours; names are unique worldwide"),
-    )
-)
-
 
 def placeholders(file: StackFile, settings: StackSettings) -> list[LocatedError]:
     """Return an error for each value of an example in `file`; none in the examples themselves, and none on the simulated cluster."""
@@ -65,9 +34,9 @@ def placeholders(file: StackFile, settings: StackSettings) -> list[LocatedError]
     errors = []
     for node, path, _ in walk(file.root.items["config"], ("config",), file.root.position):
         if isinstance(node, ScalarNode):
-            row = next(((cause, remedy) for pattern, cause, remedy in _RESERVED if pattern.fullmatch(node.text)), None)
+            row = next((each for each in table("stackfile/reserved.toml")["value"] if re.fullmatch(each["pattern"], node.text)), None)
             if row is not None:
-                errors.append(LocatedError(user_path(path), f"{shown(node.text)} {row[0]}. {row[1]}.", node.position))
+                errors.append(LocatedError(user_path(path), f"{shown(node.text)} {row['cause']}. {row['remedy']}.", node.position))
     return errors
 
 
@@ -82,10 +51,7 @@ def mark(text: str) -> str:
 
 
 def publicity(seed: str, salt: str | None, passphrase: str | None) -> str | None:
-    """Why anyone can derive keys from `seed` or decrypt it, as the end of a sentence that quotes no secret; None if no one can.
-
-    `salt` is the `encryptionsalt` of the stack's file, None where it has none and the passphrase means nothing.
-    """
+    """The reason why anyone can derive keys from `seed` or decrypt it with the file's `salt`, to end a sentence; None if no one can."""
     if mark(seed) in EXAMPLES:
         return "is that of a public example, so anyone can derive the keys of this stack"
     if salt and (mark(salt) in EXAMPLES or mark(passphrase or "") == _OPENER):

@@ -1,8 +1,4 @@
-"""Reads `stacks/Pulumi.<stack>.yaml` as the Pulumi CLI reads it, with the line and column of every value.
-
-It returns configuration as strings and secrets as ciphertext: it decrypts nothing, and returns no secret that is in plain
-text. It does not check the values.
-"""
+"""Reads `stacks/Pulumi.<stack>.yaml` as the Pulumi CLI reads it, with the line and column of every value. It decrypts nothing."""
 
 from __future__ import annotations
 
@@ -13,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inferplan.components.spec import KeyPath
-from inferplan.stackfile import imported_keys
+from inferplan.stackfile import environment, imported_keys
 from inferplan.stackfile.encrypted import ciphertext, damaged, misplaced, secret_errors, text_of
+from inferplan.stackfile.environment import Environment
 from inferplan.stackfile.errors import LocatedError, Position, shown, suggestion
 from inferplan.stackfile.yaml_tree import MapNode, Node, ScalarNode, find, read_tree, to_data, walk
 
@@ -28,11 +25,7 @@ _TOP_LEVEL = ("config", "encryptedkey", "encryptionsalt", "environment", "secret
 
 @dataclass(frozen=True)
 class StackFile:
-    """The content of a stack file, and every error of its syntax.
-
-    `config` holds full keys (`inferplan:cluster`) and the strings the CLI passes to a program, structures as JSON.
-    `secrets` holds full keys and ciphertexts. `errors` carry paths as the user thinks of them (`models.chat.pool`).
-    """
+    """The content of a stack file with full keys: `config` as strings, `secrets` as ciphertexts, and every syntax error."""
 
     path: Path
     shown_path: str
@@ -40,12 +33,19 @@ class StackFile:
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     encryption_salt: str | None = None
     secrets_provider: str | None = None
+    environment: Environment = field(default_factory=Environment)
     errors: tuple[LocatedError, ...] = ()
     root: Node | None = field(default=None, repr=False)
 
     def locate(self, path: KeyPath) -> Position | None:
         """The position of `path` (`("models", "chat", "pool")`) or its nearest parent; None if the file could not be read."""
         return None if self.root is None else find(self.root, self._full(path))[1]
+
+    @property
+    def seed_source(self) -> str | None:
+        """The part of Pulumi ESC that has the seed; None if the file has it, or if there is none."""
+        key = f"{PROJECT}:{SEED_KEY}"
+        return None if key in self.secrets else self.environment.source(key)
 
     def _node(self, path: KeyPath) -> Node | None:
         return None if self.root is None else find(self.root, self._full(path))[0]
@@ -96,7 +96,7 @@ def read_stack(path: Path, *, shown_path: str | None = None) -> StackFile:
         sections = _Sections(root)
         errors += [*sections.read(), *damaged(root)]
         salt, provider = (text_of(root.items.get(key)) or None for key in ("encryptionsalt", "secretsprovider"))
-        return StackFile(path, name, sections.config, sections.secrets, salt, provider, _named(errors), root)
+        return StackFile(path, name, sections.config, sections.secrets, salt, provider, environment.read(root), _named(errors), root)
     if not errors:
         problem = "is empty" if root is None or to_data(root) is None else f"holds {_kind(root)}"
         errors.append(LocatedError((), f"The file {problem}. Write a mapping that starts with 'config:'.", Position(1, 1)))
@@ -153,7 +153,9 @@ class _Sections:
                 hint = suggestion(key, _TOP_LEVEL) or hint
                 message = f"Unknown field {shown(key)}.{hint} Allowed fields: {', '.join(_TOP_LEVEL)}."
                 yield LocatedError((key,), message, position)
-            elif key not in ("config", "environment") and _kind(node) != "text":
+            elif key == "environment":
+                yield from environment.errors(node, position)
+            elif key != "config" and _kind(node) != "text":
                 problem = f"{_kind(node).capitalize()} is not valid."
                 yield LocatedError((key,), f"{problem} Expected the text that the Pulumi CLI wrote. Restore it.", position)
         config = self.root.items.get("config")

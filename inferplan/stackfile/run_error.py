@@ -1,7 +1,4 @@
-"""The validation errors of a stack as an exception that both engines understand.
-
-It is apart from `errors` because it needs the Pulumi SDK, which checking a file does not.
-"""
+"""The validation errors of a stack as an exception that both engines understand. Unlike `errors`, it needs the Pulumi SDK."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Looks up a path of a user's data in the JSON Schema of a spec: the allowed keys, and what they mean.
-
-It follows unions by the tag in the data. It is used only for errors, so that a valid stack needs no schema.
-"""
+"""Looks up a path of a user's data in the JSON Schema of a spec, for errors: the allowed keys, and what they mean."""
 
 from __future__ import annotations
 

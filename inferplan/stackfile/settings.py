@@ -1,7 +1,4 @@
-"""Loads a stack as one frozen value. The only reader of Pulumi's configuration, the stack's name and the environment.
-
-It declares no resource and decrypts nothing. Secrets are apart from the settings, as outputs that the engine marked secret.
-"""
+"""Loads a stack as one frozen value: the only reader of Pulumi's configuration, the stack's name and the environment."""
 
 from __future__ import annotations
 
@@ -36,7 +33,9 @@ def validate(file: StackFile) -> StackSettings:
     """Check `file` and return its settings. Raises InvalidStack with every error of the file, of its values and between them."""
     if file.root is None:
         raise InvalidStack(file.shown_path, file.errors)
-    settings, errors = _judge(_sections(file), has_key_seed=f"{PROJECT}:{SEED_KEY}" in file.secrets, file=file)
+    settings, errors = _judge(
+        _sections(file), has_key_seed=f"{PROJECT}:{SEED_KEY}" in file.secrets or file.seed_source is not None, file=file
+    )
     if settings is None or errors:
         raise InvalidStack(file.shown_path, errors)
     return settings
@@ -51,10 +50,7 @@ def advised(settings: StackSettings, file: StackFile | None) -> Iterator[str]:
 
 
 def load(*, rehearsal: bool = False) -> Stack:
-    """Load the running stack from the configuration that the engine passes. Raises StackRunError with every error.
-
-    `rehearsal` says that all resources are on this machine, where public keys do no harm.
-    """
+    """Load the running stack from the engine's configuration, with public keys in a `rehearsal`. Raises StackRunError with every error."""
     import pulumi
     from pulumi.runtime.config import is_config_secret
 
@@ -199,7 +195,9 @@ def _cross_errors_of_valid_sections(data: dict[str, Any], errors: list[SpecError
         return []
     # What was left out is missing among the known names, so a name that may mean it is judged once that is sound.
     values = ((error, value_at(data, error.path)) for error in check(settings, has_key_seed=has_key_seed))
-    return [error for error, value in values if not (isinstance(value, str) and suggestion(value, left_out))]
+    # An error about a whole section may be about the entry that was left out of it.
+    sections = {error.path[:1] for error in errors}
+    return [error for error, value in values if error.path not in sections and not (isinstance(value, str) and suggestion(value, left_out))]
 
 
 def _parsed(text: str) -> Any:

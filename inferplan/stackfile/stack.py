@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from inferplan.components.benchmark.spec import BenchmarkSpec
 from inferplan.components.gateway.consumer_spec import ConsumerSpec, KeyRecord
+from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.spec import GatewaySpec
 from inferplan.components.images.spec import ImagesSpec
 from inferplan.components.monitoring.spec import MonitoringSpec
@@ -49,6 +50,8 @@ class StackSettings(Spec):
     """Models by name, each with its engine, weights, pool and consumers."""
     gateway: GatewaySpec | None = None
     """The API gateway, which checks keys. Omit it, or set {}, for none."""
+    routes: dict[Name, RouteSpec] = {}
+    """Public names of models by name, each with the models that answer and their shares."""
     consumers: dict[Name, ConsumerSpec] = {}
     """Holders of API keys by name, each with the key versions that are valid now."""
     key_history: dict[Name, KeyRecord] = {}

@@ -1,7 +1,4 @@
-"""Prepares an invalid stack for further checks: without its invalid entries, or with a valid sample in place of each invalid value.
-
-It checks nothing itself.
-"""
+"""Prepares an invalid stack for further checks: without its invalid entries, or with a valid sample in place of each invalid value."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from inferplan.components.spec import KeyPath
 from inferplan.stackfile.schema_guide import SchemaGuide
 
 # Sections whose entries can be left out one by one.
-BY_ENTRY = ("nodePools", "storage", "queues", "models", "consumers", "keyHistory", "extraObjects")
+BY_ENTRY = ("nodePools", "storage", "queues", "models", "routes", "consumers", "keyHistory", "extraObjects")
 # Sections that nothing else names, each with a valid value in place of an invalid one; None leaves it out.
 _WHOLE: dict[str, Any] = {"monitoring": {"prometheus": {"namespace": "sample", "url": "http://sample"}}, "benchmark": None, "budget": None}
 
@@ -42,10 +39,7 @@ def valid_subset(data: dict[str, Any], invalid: Collection[KeyPath]) -> tuple[di
 
 
 def with_samples(data: dict[str, Any], invalid: Collection[KeyPath], guide: SchemaGuide, *, high: bool) -> dict[str, Any]:
-    """A copy of `data` with a low or high sample at each path of `invalid`; without the value if the schema has no sample.
-
-    An error that is the same with low and with high samples does not depend on the invalid values.
-    """
+    """A copy of `data` with a low or high sample at each path of `invalid`; without the value if the schema has no sample."""
     repaired = copy.deepcopy(data)
     repaired |= {str(path[0]): sample for path in invalid if (sample := _WHOLE.get(str(path[0])))}
     for path in invalid:

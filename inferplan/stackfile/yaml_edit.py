@@ -1,9 +1,4 @@
-"""Edits YAML text: adds and removes entries and replaces values, in flow and in block style, and keeps every other byte.
-
-It knows nothing of stacks and writes no file. It expects text that `read_tree` accepts, and rejects a layout in which it cannot
-tell what belongs to the entry; the caller reads the result again before trusting it. Each function raises KeyError where the path
-leads nowhere, and ValueError for a layout that is better edited by hand.
-"""
+"""Edits YAML text that `read_tree` accepts, and keeps every other byte. Raises KeyError for a path, ValueError for a layout."""
 
 from __future__ import annotations
 
@@ -17,10 +12,7 @@ _GAP = re.compile(r"(?:\s+(?:#[^\r\n]*)?)*")
 
 
 def add_item(text: str, path: KeyPath, item: str, *, first: bool) -> str:
-    """`text` with the plain scalar `item` as the first or the last of the non-empty list at `path`.
-
-    In block style a comment above the list keeps its place above the item that it was written for: `item` then comes last.
-    """
+    """The text with the scalar `item` first or last in the non-empty list at `path`; last if a comment above belongs to the first."""
     items = _collection(text, path)
     start = items.position.index
     if first and items.flow:
@@ -62,6 +54,17 @@ def replace_scalar(text: str, path: KeyPath, plain: str) -> str:
     if not isinstance(node, ScalarNode) or not old:
         raise ValueError("a mapping, a list or an empty value cannot be replaced")
     return text[:start] + plain + text[start + len(old) :]
+
+
+def rename_key(text: str, path: KeyPath, name: str) -> str:
+    """`text` with `name` as the key at `path`, a plain scalar; its value stays."""
+    mapping, old = _collection(text, path[:-1]), str(path[-1])
+    if not isinstance(mapping, MapNode):
+        raise KeyError(old)
+    start = mapping.keys[old].index
+    if text[start : start + len(old)] != old:
+        raise ValueError("the key is quoted")
+    return text[:start] + name + text[start + len(old) :]
 
 
 def _append(text: str, collection: ListNode | MapNode, entry: str) -> str:

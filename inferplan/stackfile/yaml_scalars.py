@@ -1,8 +1,4 @@
-"""Reads unquoted YAML scalars as the Pulumi CLI does, and finds those that other parsers read differently.
-
-The rules are those of the CLI's YAML library (Go yaml.v3): YAML 1.2, plus dates and old octals. A scalar
-that parsers read differently is an error; quotes resolve it.
-"""
+"""Reads unquoted YAML scalars as Go's yaml.v3 does, and finds those that other parsers read differently."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Parses YAML into a tree with the position of every node, and collects every syntax error.
-
-It reads one small document of plain data. Anchors, aliases, merge keys, tags and further documents are errors: a stack
-file is reviewed line by line, so each line must say what it means. It knows nothing of stacks.
-"""
+"""Parses YAML of plain data into a tree with positions, and collects every error; anchors, aliases, merge keys and tags are errors."""
 
 from __future__ import annotations
 

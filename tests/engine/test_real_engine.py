@@ -8,13 +8,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inferplan.policies.engine.identity import own_identity
 from inferplan.rehearsal.cluster import start
 from tests.engine.requirement import needs_pulumi
+from tests.review.verdicts.change import edited
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = (
@@ -102,13 +105,48 @@ def test_the_engine_and_the_rehearsal_make_the_same_objects(environment):
     told = {**environment, "INFERPLAN_KUBECONFIG": str(state / "kubeconfig")}
     run(told, "pulumi", "preview", "--stack", "local", "--expect-no-changes", "--non-interactive")
     run(told, "pulumi", "preview", "--stack", "local", "--refresh", "--expect-no-changes", "--non-interactive")
+    _shows_who_loses_what(told, environment)
     engines = objects(environment)
-    run(environment, "inferplan", "down", "local", "--engine", "pulumi")
+    _kill_a_destroy(told)
+    asked = run(environment, "inferplan", "recover", "local", "--engine", "pulumi", check=False)
+    assert asked.returncode == 1
+    assert re.search(r"the last run was a down that did not finish: \d+ of its objects are left", asked.stderr)
+    assert len(objects(environment)) < len(engines)
+    finished = run(environment, "inferplan", "down", "local", "--engine", "pulumi")
+    assert "which no longer runs; the lock is cancelled" in finished.stderr
     assert objects(environment) == {}
     run(environment, "inferplan", "up", "local", "--engine", "rehearsal")
     rehearsals = objects(environment)
     assert rehearsals.keys() == engines.keys()
     assert {key: value for key, value in rehearsals.items() if value != engines[key]} == {}
+
+
+def _kill_a_destroy(environment):
+    """Start a destroy and kill it after the first deletions; its language host and provider end with it."""
+    arguments = ("destroy", "--stack", "local", "--yes", "--skip-preview", "--non-interactive")
+    with subprocess.Popen(["pulumi", *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:  # noqa: S607 - the user's own CLI
+        assert process.stdout is not None
+        deleted = 0
+        while deleted < 5:
+            deleted += " deleted (" in process.stdout.readline()
+        process.kill()
+
+
+def _shows_who_loses_what(told, environment):
+    """The facts of the deployed stack and of its preview reach the report, and so does the identity of the pack."""
+    folder = Path(environment["INFERPLAN_STATE_DIR"]).parent
+    text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
+    changed = folder / "Pulumi.local.yaml"
+    changed.write_text(edited(edited(text, "consumers: [chat, batch]", "consumers: [chat]"), "revision: 6f6073b", "revision: 1f6073b"))
+    streaming = {**told, "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
+    arguments = ("--stack", "local", "--json", "--config-file", str(changed), "--policy-pack", "inferplan/policies", "--non-interactive")
+    events = folder / "events.ndjson"
+    events.write_text(run(streaming, "pulumi", "preview", *arguments).stdout)
+    text = run(streaming, "inferplan", "report", str(events)).stdout
+    assert "**batch can no longer call** <code>model llama-3-8b</code>" in text
+    assert "**serves other weights** <code>model llama-3-70b</code>" in text
+    assert "states no facts" not in text
+    assert f"judged by <code>inferplan {own_identity()}</code>" in unescape(text)
 
 
 def test_a_stack_with_faults_registers_nothing_and_shows_no_traceback(environment, tmp_path):

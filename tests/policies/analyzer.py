@@ -13,6 +13,8 @@ from typing import Any
 import grpc
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
+from inferplan.kube.names import IDENTITY_POLICY
+from inferplan.policies.engine.identity import own_identity
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
 from inferplan.rehearsal.engine.wire.values import to_wire
 
@@ -21,10 +23,10 @@ MANDATORY, REMEDIATE = analyzer_pb2.MANDATORY, analyzer_pb2.REMEDIATE
 
 
 @contextmanager
-def pack() -> Iterator[analyzer_pb2_grpc.AnalyzerStub]:
-    """A running pack; its process ends with the block."""
+def pack(folder: Path = PACK, python: Path = Path(sys.executable)) -> Iterator[analyzer_pb2_grpc.AnalyzerStub]:
+    """The pack in `folder`, run by `python`; its process ends with the block."""
     environment = {**os.environ, "PULUMI_PROJECT": "inferplan", "PULUMI_STACK": "test", "PULUMI_DRY_RUN": "true"}
-    with subprocess.Popen([sys.executable, str(PACK)], stdout=subprocess.PIPE, env=environment, cwd=PACK) as process:
+    with subprocess.Popen([python, str(folder)], stdout=subprocess.PIPE, env=environment, cwd=folder) as process:
         try:
             assert process.stdout is not None
             port = process.stdout.readline().decode().strip()
@@ -92,7 +94,10 @@ def analyze_stack(stub: Any, recording: Recording, outputs: Outputs = declared) 
         type="pulumi:pulumi:Stack", properties=to_wire(dict(recording.outputs)), urn=recording.stack_urn, name=recording.stack
     )
     resources.append(own)
-    return list(stub.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources)).diagnostics)
+    diagnostics = list(stub.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources)).diagnostics)
+    (identity,) = [each for each in diagnostics if each.policyName == IDENTITY_POLICY]
+    assert identity.message.endswith(own_identity())
+    return [each for each in diagnostics if each is not identity]
 
 
 def remediated(stub: Any, each: Registration) -> list[Any]:

@@ -22,7 +22,14 @@ PASS, REFUSED, UNJUDGED = "pass", "violation", "not evaluated"
 
 
 ADMINS = ["arn:aws:iam::111122223333:role/platform", "arn:aws:iam::111122223333:role/on-call"]
-OUTPUTS = {"facts": {"version": 1, "model": {"chat": {"weights": {"size": "16Gi"}}}, "cluster": {"cluster": {"admins": ADMINS}}}}
+OUTPUTS = {
+    "facts": {
+        "version": 1,
+        "model": {"chat": {"weights": {"size": "16Gi"}}},
+        "cluster": {"cluster": {"admins": ADMINS}},
+        "store": {"weights": {"location": "s3://acme-weights/llm"}},
+    }
+}
 """What the base stack states about itself."""
 
 

@@ -99,9 +99,20 @@ def clean(name: str) -> Stack:
 
 def judge(case: Case) -> Verdict:
     """What the pack says of the edit alone."""
-    before = {(each.rule.id, each.path, each.problem) for each in mandatory(case.clean)} if case.clean else set()
+    before = {(each.rule.id, each.path, each.problem) for each in _of_clean(case.clean)} if case.clean else set()
     told = tuple(each for each in mandatory(case.edited) if (each.rule.id, each.path, each.problem) not in before)
     return Verdict(case, told)
+
+
+def _of_clean(stack: Stack) -> tuple[Outcome, ...]:
+    """The refusals of a stack that many cases start from, judged once."""
+    key = tuple((each.urn, repr(each.inputs), each.protect) for each in stack)
+    if key not in _CLEAN:
+        _CLEAN[key] = mandatory(stack)
+    return _CLEAN[key]
+
+
+_CLEAN: dict[tuple[tuple[str, str, bool], ...], tuple[Outcome, ...]] = {}
 
 
 def mandatory(stack: Stack) -> tuple[Outcome, ...]:

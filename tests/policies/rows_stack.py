@@ -208,6 +208,19 @@ ROWS = (
         "AES256",
         REFUSED,
     ),
+    Row(
+        "s3-disallow-expiring-weights",
+        "BucketLifecycleConfiguration/weights",
+        "rules[0]",
+        {"id": "tidy", "status": "Enabled", "filter": {"prefix": ""}, "expiration": {"days": 365}},
+        {"id": "tidy", "status": "Enabled", "filter": {"prefix": "logs/"}, "expiration": {"days": 365}},
+        PASS,
+        more=(
+            ({"id": "tidy", "status": "Enabled", "filter": {"prefix": "llm/old"}, "expiration": {"date": "2027-01-01T00:00:00Z"}}, REFUSED),
+            ({"id": "tidy", "status": "Disabled", "filter": {"prefix": ""}, "expiration": {"days": 365}}, PASS),
+            ({"id": "tidy", "status": "Enabled", "filter": {"prefix": ""}, "expiration": {"expiredObjectDeleteMarker": True}}, PASS),
+        ),
+    ),
     Row("s3-require-versioning", "BucketVersioning/weights", "versioningConfiguration.status", "Suspended", "Enabled", REFUSED),
     Row(
         "s3-require-tls",

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 from pathlib import Path
 
 import pytest
 
 from inferplan.operations.reporting.violation_formats import packs
-from inferplan.policies.engine.identity import identity_of, is_source, own_identity
+from inferplan.policies.engine.identity import identity_in, is_source, own_identity
 from inferplan.policies.engine.registry import all_rules
 
-PACK = Path(__file__).resolve().parents[2] / "inferplan" / "policies"
+ROOM = Path(__file__).resolve().parents[2] / "inferplan"
 
 
-def identity(folder):
-    files = {each.relative_to(folder).as_posix(): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
-    return identity_of({name: content for name, content in files.items() if is_source(name)})
+def identity(pack):
+    return identity_in(pack.parent)
 
 
 @pytest.fixture
 def copied(tmp_path):
-    shutil.copytree(PACK, tmp_path / "elsewhere" / "rules-of-acme")
-    return tmp_path / "elsewhere" / "rules-of-acme"
+    """The folder of a pack in a copy of all that it reads."""
+    for name in ("policies", "kube", "images", "review"):
+        shutil.copytree(ROOM / name, tmp_path / "elsewhere" / name)
+    shutil.copy(ROOM / "tables.py", tmp_path / "elsewhere")
+    return tmp_path / "elsewhere" / "policies"
 
 
 def test_it_states_version_rules_and_hash_in_any_folder(copied):
     assert own_identity().startswith(f"0.1.0, {len(all_rules())} rules, sha256:")
-    assert identity(copied) == identity(PACK) == own_identity()
+    assert identity(copied) == identity_in(ROOM) == own_identity()
     assert packs() == {"inferplan": own_identity()}
 
 
@@ -49,6 +52,8 @@ def test_settings_of_stacks_and_compiled_files_do_not_count(copied):
         lambda pack: (pack / "engine" / "evaluate.py").write_text("def evaluate_stack(*_): return []\n"),
         lambda pack: (pack / "rules" / "unseen_kinds.toml").unlink(),
         lambda pack: (pack / "subjects" / "extra.py").write_text("import os\n"),
+        lambda pack: (pack.parent / "kube" / "quantity.py").write_text("def amount(*_): return 0\n"),
+        lambda pack: (pack.parent / "review" / "data" / "ec2.csv").write_text(""),
     ],
 )
 def test_every_other_pack_has_another_identity(copied, edit):
@@ -59,3 +64,25 @@ def test_every_other_pack_has_another_identity(copied, edit):
 def test_a_missing_rule_shows_in_the_count(copied):
     (copied / "rules" / "pod_security.py").unlink()
     assert f" {len(all_rules())} rules" not in identity(copied)
+
+
+def test_all_that_the_pack_imports_belongs_to_its_identity():
+    modules = {".".join(("inferplan", *each.relative_to(ROOM).with_suffix("").parts)): each for each in ROOM.rglob("*.py")}
+    waiting, seen = [name for name in modules if name.startswith("inferplan.policies.")], set()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += [each for each in _imports(modules[name]) if each in modules]
+    files = {modules[name].relative_to(ROOM).as_posix() for name in seen}
+    assert {name for name in files if not is_source(name)} == set()
+    assert any(name.startswith("review/") for name in files)
+
+
+def _imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)

@@ -146,7 +146,7 @@ def test_junit_counts_failures_and_puts_the_remedy_in_them(broken):
     assert suite is not None
     assert (suite.get("tests"), suite.get("failures")) == (str(len(all_rules())), "1")
     (failure,) = suite.iter("failure")
-    assert "set enableServiceLinks: false" in (failure.text or "")
+    assert "Set enableServiceLinks: false" in (failure.text or "")
 
 
 def test_an_exemption_is_listed_and_keeps_the_stack_from_being_refused(broken):

@@ -8,6 +8,7 @@ import json
 from functools import cache
 
 import pytest
+import yaml
 
 from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
@@ -27,7 +28,7 @@ TODAY = "2026-11-21"
 OPEN: dict[str, set[str]] = {}
 EXAMPLES = examples()
 # Together they hold every kind of object that a component generates: AWS, Gaudi, Ray, a build Job, every kind of store.
-SAMPLE = ("prod", "onprem", "ray-serve")
+SAMPLE = ("prod", "onprem", "ray-serve", "tensorrt-llm")
 
 
 @pytest.fixture(autouse=True)
@@ -47,19 +48,34 @@ def outcomes(recording: Recording) -> list[Outcome]:
     return [*report.violations, *report.advice]
 
 
-def facts(config: dict) -> set[str]:
-    """The rules that may speak: where the stack file itself says that there is no certificate, or that something may be deleted."""
+def facts(name: str, config: dict) -> set[str]:
+    """The rules that may speak: where the stack file says that there is no certificate, that something may be deleted or that a
+    model brings code, and where the settings of the example list the registries of its company.
+    """
     gateway = config.get("inferplan:gateway") or {}
     kept = [config["inferplan:cluster"].get("create") or {}, *(config.get("inferplan:storage") or {}).values()]
     in_clear = bool(gateway) and not {"tls", "alb", "nlb"} & set(gateway)
     unguarded = any(each.get("protect") is False or each.get("retain") is False for each in kept)
-    return ({"network-require-tls"} if in_clear else set()) | ({"stack-require-protection"} if unguarded else set())
+    own_code = any(each.get("trustRemoteCode") for each in config["inferplan:models"].values())
+    own_registries = "image-restrict-registries" in settings_file(name).get("parameters", {})
+    stated = {
+        "network-require-tls": in_clear,
+        "stack-require-protection": unguarded,
+        "model-disallow-trust-remote-code": own_code,
+        "image-restrict-registries": own_registries,
+    }
+    return {rule for rule, true in stated.items() if true}
+
+
+def settings_file(name: str) -> dict:
+    path = ROOT / "policies" / "stacks" / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 @pytest.mark.parametrize("name", [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.full) for name in sorted(EXAMPLES)])
 def test_an_example_under_other_names_is_refused_for_nothing_but_facts_of_its_stack_file(name):
     config, recording = under_other_names(name)
-    assert [each.message for each in outcomes(recording) if each.rule.id not in facts(config) | OPEN.get(name, set())] == []
+    assert [each.message for each in outcomes(recording) if each.rule.id not in facts(name, config) | OPEN.get(name, set())] == []
 
 
 def test_the_names_are_really_others():
@@ -72,13 +88,12 @@ def test_the_names_are_really_others():
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_exemptions_of_our_own_stacks_state_facts_about_an_environment(name):
-    path = ROOT / "policies" / "stacks" / f"{name}.json"
-    settings = json.loads(path.read_text()) if path.exists() else {}
+    settings = settings_file(name)
     # The registries of a company, and code that somebody read, are facts about an environment too.
     assert not settings.keys() - {"exemptions", "parameters"}
     assert settings.get("parameters", {}).keys() <= {"image-restrict-registries"}
-    facts = {"network-require-tls", "stack-require-protection", "model-disallow-trust-remote-code"}
-    assert {each["rule"] for each in settings.get("exemptions", [])} <= facts
+    of_environment = {"network-require-tls", "stack-require-protection", "model-disallow-trust-remote-code"}
+    assert {each["rule"] for each in settings.get("exemptions", [])} <= of_environment
 
 
 def pools(vendor: dict) -> dict:
@@ -141,6 +156,59 @@ def test_a_namespace_is_excused_for_device_plugins_alone():
     moved = copy.deepcopy(server.inputs)
     moved["metadata"]["namespace"] = plugin(recording).inputs["metadata"]["namespace"]
     assert "namespace-require-pod-security" in rules_on(recording, dataclasses.replace(server, inputs=moved))
+
+
+PROVIDER = "urn:pulumi:s::p::inferplan:cluster:CreatedCluster$aws:iam/openIdConnectProvider:OpenIdConnectProvider::prod-oidc"
+
+
+def irsa_role(*sources: str, **changes) -> Resource:
+    principal = {"Federated": UNKNOWN}
+    statement = {
+        "Effect": "Allow",
+        "Action": "sts:AssumeRoleWithWebIdentity",
+        "Principal": principal,
+        "Condition": {"StringEquals": UNKNOWN},
+    }
+    return Resource(
+        type="aws:iam/role:Role",
+        urn="urn:pulumi:s::p::aws:iam/role:Role::x",
+        name="x",
+        inputs={"name": "x", "assumeRolePolicy": {"Statement": [{**statement, **changes}]}},
+        property_dependencies={"assumeRolePolicy": sources or (PROVIDER,)},
+    )
+
+
+def test_the_unknown_id_of_the_stacks_own_oidc_provider_is_judged_by_the_update():
+    assert said(irsa_role()) == set()
+
+
+@pytest.mark.parametrize(
+    ("role", "state"),
+    [
+        (irsa_role(PROVIDER, "urn:pulumi:s::p::aws:ssm/parameter:Parameter::subject"), State.NOT_EVALUATED),
+        (irsa_role("urn:pulumi:s::p::aws:eks/cluster:Cluster::prod"), State.NOT_EVALUATED),
+        (irsa_role(Principal={"Federated": UNKNOWN, "AWS": "*"}), State.NOT_EVALUATED),
+        (irsa_role(Action="sts:AssumeRole"), State.NOT_EVALUATED),
+        (irsa_role(Principal={"Federated": "arn:aws:iam::1:oidc-provider/x"}, Condition={"StringLike": {"x:sub": "*"}}), State.VIOLATION),
+    ],
+)
+def test_a_trust_that_is_unknown_for_another_cause_is_not_excused(role, state):
+    assert {each[1] for each in said(role)} == {state}
+
+
+def test_a_cluster_with_irsa_passes_with_role_arns_that_the_plan_shows():
+    """The account is that of all administrators, which the provider then enforces."""
+    path = ROOT / "stacks" / "Pulumi.prod.yaml"
+    cluster = yaml.safe_load(path.read_text())["config"]["inferplan:cluster"]
+    recording = recording_with(path, "prod", cluster={**cluster, "identity": "irsa"})
+    assert outcomes(recording) == []
+    accounts = recording.of_type("kubernetes:core/v1:ServiceAccount")
+    arns = [arn for each in accounts if (arn := each.inputs["metadata"].get("annotations", {}).get("eks.amazonaws.com/role-arn"))]
+    names = {each.inputs.get("name") for each in recording.of_type("aws:iam/role:Role")}
+    assert len(arns) == 5
+    assert all(arn.startswith("arn:aws:iam::111122223333:role/inference-prod-") for arn in arns)
+    assert {arn.rpartition("/")[2] for arn in arns} <= names
+    assert recording.one("pulumi:providers:aws").inputs["allowedAccountIds"] in (["111122223333"], '["111122223333"]')
 
 
 def key_policy(resource, **statement) -> Resource:

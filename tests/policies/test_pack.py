@@ -49,7 +49,7 @@ def _prefix(outcome) -> str:
 
 def test_few_policies_are_registered(stub):
     info = stub.GetAnalyzerInfo(_empty())
-    assert len(info.policies) <= 7
+    assert len(info.policies) <= 8
     assert len(all_rules()) >= 50
     assert info.supportsConfig
 

@@ -8,21 +8,26 @@ from pathlib import Path
 import pytest
 
 from inferplan.policies.engine.registry import all_rules
-from inferplan.policies.engine.rule import Level, State
+from inferplan.policies.engine.rule import RULES, Level, State
 from inferplan.policies.engine.settings_reader import parse_settings
 from inferplan.policies.pages import page
+from inferplan.tables import table
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)
 def test_a_rule_says_who_it_is(rule):
-    assert rule.check.__module__.startswith("inferplan.policies.rules.")
-    assert rule.check.__name__ == rule.id.replace("-", "_")
+    assert rule.check.__module__.startswith("inferplan.policies.")
+    assert {"rows", "table"} & table(RULES)[rule.id].keys() or rule.check.__name__ == rule.id.replace("-", "_")
     for text in (rule.title, rule.why, rule.remedy, *rule.refs):
         assert text
         assert not text.endswith(".")
     assert rule.level in set(Level)
+
+
+def test_every_row_is_a_rule():
+    assert set(table(RULES)) == set(all_rules())
 
 
 def test_the_pages_are_written_by_one_command(tmp_path):

@@ -14,11 +14,11 @@ from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings
-from inferplan.policies.subjects.tables import document
+from inferplan.tables import table
 from tests.policies.cases import PASS, REFUSED, UNJUDGED, keys_of, put
 
 TABLES = {"aws_settings": "aws-restrict-settings", "object_settings": "object-restrict-settings"}
-ROWS = [(table, row) for table in TABLES for row in document(table)["row"]]
+ROWS = [(name, row) for name in TABLES for row in table(f"policies/rules/{name}.toml")["row"]]
 # A wrong and a right value for each pattern, by the beginning of the pattern.
 SAMPLES = {
     r"\*": ("*", "arn:aws:iam::210987654321:role/search"),
@@ -29,6 +29,7 @@ SAMPLES = {
     "ELBSecurityPolicy-": ("ELBSecurityPolicy-TLS13-1-1-2021-06", "ELBSecurityPolicy-TLS13-1-2-Res-2021-06"),
     "^(SSLv3|": ("TLSv1.1_2016", "TLSv1.2_2021"),
     "[2367]$": ("0757", "0750"),
+    "@latest$": ("bottlerocket@latest", "bottlerocket@v1.49.0"),
     "^[*.]+$": ("*", "*.acme.example"),
     "^[*?]+$": ("*", "genai-private-*"),
     "^100%$": ("100%", "10%"),

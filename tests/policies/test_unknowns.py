@@ -22,6 +22,7 @@ from tests.policies.test_rules import ROWS, only
 STACK_ROWS = [row for row in ROWS if all_rules()[row.rule].subject is None and row.unknown == UNJUDGED]
 # A twin in another namespace that nothing there could be judged by: it guards nobody, scales nobody, is nobody's parent.
 WITHOUT_SUBJECTS = {
+    ("s3-disallow-expiring-weights", "BucketLifecycleConfiguration/weights"),
     ("stack-require-startup-budget-for-model", "Deployment/chat"),
     ("stack-require-disruption-budget", "PodDisruptionBudget/chat"),
     ("stack-require-disruption-budget", "HorizontalPodAutoscaler/scaler"),

@@ -1,4 +1,4 @@
-"""KEDA itself, beside a simulated cluster: replicas follow a metric that the test sets, by the HPA controller of Kubernetes.
+"""KEDA and Prometheus beside a simulated cluster: replicas follow a metric that the test exposes, by the HPA controller of Kubernetes.
 
 A server that reports no load gets its time to finish: the API server keeps the pod's grace period, and kwok, which runs no
 containers, ends the pod at once. That a server finishes its requests in that time is shown by `tests/dataplane`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.commands import ROOT, STACK
 from tests.rehearsal.keda_operator import keda
 from tests.rehearsal.operator_programs import install
-from tests.rehearsal.prometheus_stub import prometheus
+from tests.rehearsal.prometheus_server import prometheus
 from tests.rehearsal.test_cluster_lifecycle import listening_addresses
 
 if TYPE_CHECKING:
@@ -117,9 +118,22 @@ def api(cluster):
 
 
 @pytest.fixture(scope="module")
-def metrics():
-    with prometheus() as server:
+def metrics(tmp_path_factory):
+    if shutil.which("prometheus") is None:
+        pytest.skip("prometheus is not installed; apt-get install prometheus")
+    with prometheus(tmp_path_factory.mktemp("prometheus")) as server:
         yield server
+
+
+def waiting(name: str, space: str = SPACE) -> str:
+    """The series of the requests that wait at one replica of the model `name`."""
+    return f'vllm:num_requests_waiting{{namespace="{space}",pod="{name}-5d8f7c9b6d-x2k4q"}}'
+
+
+def at_gateway(name: str, count: int) -> dict[str, float]:
+    """The series of the gateway for the model `name`, which has `count` requests without an answer."""
+    labels = f'{{namespace="inference",model="{name}"}}'
+    return {f"inferplan_gateway_requests_total{labels}": 5, f"inferplan_gateway_requests_in_flight{labels}": count}
 
 
 @pytest.fixture
@@ -159,48 +173,54 @@ def ready(count: int) -> Callable[[dict[str, Any]], bool]:
 
 
 def test_replicas_follow_the_load_up_and_down(api, metrics, model):
-    metrics.values = {'pod=~"chat-': 0}
+    metrics.values = {waiting("chat"): 0}
     name = model("chat", least=1, most=4)
     until(api, DEPLOYMENTS, name, ready(1))
-    metrics.values = {'pod=~"chat-': 12}
+    metrics.values = {waiting("chat"): 12}
     until(api, DEPLOYMENTS, name, ready(3))
-    metrics.values = {'pod=~"chat-': 900}
+    metrics.values = {waiting("chat"): 900}
     until(api, DEPLOYMENTS, name, ready(4))
     nodes = {pod["spec"]["nodeName"] for pod in api.request("GET", PODS, query={"labelSelector": "app=chat"})["items"]}
     assert nodes == {"lab-0", "lab-1"}
-    metrics.values = {'pod=~"chat-': 2}
+    metrics.values = {waiting("chat"): 2}
     until(api, DEPLOYMENTS, name, ready(1))
 
 
 def test_model_scales_to_zero_and_back(api, metrics, model):
-    metrics.values = {'pod=~"rare-': 3}
+    metrics.values = {waiting("rare"): 3}
     name = model("rare", least=0, most=2)
     until(api, DEPLOYMENTS, name, ready(1))
-    metrics.values = {'pod=~"rare-': 0}
+    metrics.values = {waiting("rare"): 0}
     until(api, DEPLOYMENTS, name, ready(0))
-    metrics.values = {'pod=~"rare-': 9}
+    metrics.values = {waiting("rare"): 9}
     until(api, DEPLOYMENTS, name, ready(2))
-    metrics.values = {'pod=~"rare-': 0}
+    metrics.values = {waiting("rare"): 0}
     until(api, DEPLOYMENTS, name, ready(0))
+
+
+def is_blind(live: dict[str, Any]) -> bool:
+    """True if a scaler knows that a metric is missing."""
+    return any(each["type"] == "ScalingActive" and each["status"] == "False" for each in live.get("status", {}).get("conditions", []))
 
 
 def test_a_metric_that_is_missing_keeps_the_replicas(api, metrics, model):
-    metrics.values = {'pod=~"blind-': 10}
+    metrics.values = {waiting("blind"): 10}
     name = model("blind", least=1, most=3)
     until(api, DEPLOYMENTS, name, ready(2))
     metrics.values = {}
     path = f"/apis/autoscaling/v2/namespaces/{SPACE}/horizontalpodautoscalers"
-
-    def is_blind(live: dict[str, Any]) -> bool:
-        return any(each["type"] == "ScalingActive" and each["status"] == "False" for each in live.get("status", {}).get("conditions", []))
 
     until(api, path, "keda-hpa-blind", is_blind)
     assert api.request("GET", f"{DEPLOYMENTS}/{name}")["spec"]["replicas"] == 2
 
 
 @pytest.fixture
-def up(cluster, metrics, tmp_path, monkeypatch, least):
-    """Brings up the local stack with one model whose replicas are a range, and returns the outcome."""
+def up(cluster, metrics, tmp_path, monkeypatch, ranged, least):
+    """Brings up the local stack with the model `ranged`, whose replicas are a range, and returns the outcome.
+
+    Each test has a model of its own: the HPA controller counts what it added in the last period by the scaler's name, so a second model
+    of the name stays at one replica until the period ends (ScaleUpLimit), which is 382 s here (docs/scaling.md).
+    """
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     monkeypatch.chdir(ROOT)
     head, rest = STACK[: STACK.index("  inferplan:models:")], STACK[STACK.index("  inferplan:gateway:") :]
@@ -210,46 +230,79 @@ def up(cluster, metrics, tmp_path, monkeypatch, least):
         "preheat": {"into": "shared"},
         "pool": "l40s",
         "consumers": ["chat", "batch"],
-        "replicas": {"min": least, "max": 2, "on": {"waitingRequests": 5}, "cooldownSeconds": 0},
+        "replicas": {"min": least, "max": 2, "on": {"waitingRequests": 5}, "cooldownSeconds": 30},
     }
-    sections = {"models": {"ranged": model}, "monitoring": {"prometheus": {"namespace": "monitoring", "url": metrics.address}}}
+    sections = {"models": {ranged: model}, "monitoring": {"prometheus": {"namespace": "monitoring", "url": metrics.address}}}
     path = tmp_path / "Pulumi.scaled.yaml"
     path.write_text(head + "".join(f"  inferplan:{name}: {json.dumps(value)}\n" for name, value in sections.items()) + rest)
     workspace = open_workspace(str(path))
     return lambda: workspace.apply(cluster, listener=lambda _event: None, step=silent)
 
 
-@pytest.fixture
-def least() -> int:
-    """The minimum number of replicas of the stack's model."""
-    return 1
+STACK_DEPLOYMENTS = "/apis/apps/v1/namespaces/inference/deployments"
 
 
-@pytest.mark.parametrize("least", [0])
-def test_requests_at_the_gateway_start_a_model_without_replicas(api, metrics, up):
-    deployments = "/apis/apps/v1/namespaces/inference/deployments"
-    metrics.values = {"inferplan_gateway_requests": 0}
+@pytest.mark.parametrize(("ranged", "least"), [("woken", 0)])
+def test_requests_at_the_gateway_start_a_model_without_replicas(api, metrics, up, ranged):
+    metrics.values = at_gateway(ranged, 0)
     up()
-    until(api, deployments, "ranged", ready(0))
-    metrics.values = {"inferplan_gateway_requests": 1}
-    until(api, deployments, "ranged", ready(1))
-    metrics.values = {"num_requests_waiting": 12, "inferplan_gateway_requests": 1}
-    until(api, deployments, "ranged", ready(2))
-    metrics.values = {"num_requests_waiting": 0, "inferplan_gateway_requests": 0}
-    until(api, deployments, "ranged", ready(0))
+    until(api, STACK_DEPLOYMENTS, ranged, ready(0))
+    metrics.values = at_gateway(ranged, 1)
+    until(api, STACK_DEPLOYMENTS, ranged, ready(1))
+    metrics.values = {waiting(ranged, "inference"): 12, **at_gateway(ranged, 1)}
+    until(api, STACK_DEPLOYMENTS, ranged, ready(2))
+    metrics.values = {waiting(ranged, "inference"): 0, **at_gateway(ranged, 0)}
+    until(api, STACK_DEPLOYMENTS, ranged, ready(0))
 
 
-def test_scaled_object_of_a_stack_works_and_updates_keep_its_replicas(api, metrics, up):
-    deployments = "/apis/apps/v1/namespaces/inference/deployments"
-    metrics.values = {"num_requests_waiting": 0}
+def unchanged(api, name: str, replicas: int, seconds: int) -> None:
+    """Follow the workload for `seconds`: nobody changes its number of replicas."""
+    query = {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": str(seconds)}
+    with contextlib.closing(api.watch(STACK_DEPLOYMENTS, query)) as watch:
+        assert {live["spec"]["replicas"] for kind, live in watch if kind in ("ADDED", "MODIFIED")} == {replicas}
+
+
+@pytest.mark.parametrize(("ranged", "least"), [("busy", 0)])
+def test_busy_replicas_stay_when_prometheus_loses_its_targets(api, metrics, up, ranged):
+    """With min: 0 too, for longer than the cooldown of 30 s: an empty answer is no load of zero."""
+    scalers = "/apis/autoscaling/v2/namespaces/inference/horizontalpodautoscalers"
+    busy = {waiting(ranged, "inference"): 12, **at_gateway(ranged, 1)}
+    metrics.values = dict(busy)
     up()
-    until(api, deployments, "ranged", ready(1))
-    metrics.values = {"num_requests_waiting": 12}
-    until(api, deployments, "ranged", ready(2))
+    until(api, STACK_DEPLOYMENTS, ranged, ready(2))
+
+    def lost_series() -> None:
+        """The model's pods are not scraped any more, and the gateway's are, which have no request."""
+        metrics.values = at_gateway(ranged, 0)
+
+    def down() -> None:
+        metrics.down = True
+
+    def no_targets() -> None:
+        metrics.list_targets()
+
+    for lose in (lost_series, down, no_targets):
+        lose()
+        until(api, scalers, f"keda-hpa-{ranged}", is_blind)
+        unchanged(api, ranged, 2, 75)
+        metrics.values, metrics.down = dict(busy), False
+        metrics.list_targets(metrics.target)
+        until(api, scalers, f"keda-hpa-{ranged}", lambda live: not is_blind(live))
+    metrics.values = {waiting(ranged, "inference"): 0, **at_gateway(ranged, 0)}
+    until(api, STACK_DEPLOYMENTS, ranged, ready(0))
+
+
+@pytest.mark.parametrize(("ranged", "least"), [("steady", 1)])
+def test_scaled_object_of_a_stack_works_and_updates_keep_its_replicas(api, metrics, up, ranged):
+    metrics.values = {waiting(ranged, "inference"): 0}
+    up()
+    until(api, STACK_DEPLOYMENTS, ranged, ready(1))
+    metrics.values = {waiting(ranged, "inference"): 12}
+    until(api, STACK_DEPLOYMENTS, ranged, ready(2))
     assert up().total_changes == 0
-    assert api.request("GET", f"{deployments}/ranged")["spec"]["replicas"] == 2
-    metrics.values = {"num_requests_waiting": 0}
-    until(api, deployments, "ranged", ready(1))
+    assert api.request("GET", f"{STACK_DEPLOYMENTS}/{ranged}")["spec"]["replicas"] == 2
+    metrics.values = {waiting(ranged, "inference"): 0}
+    until(api, STACK_DEPLOYMENTS, ranged, ready(1))
 
 
 @pytest.fixture
@@ -284,13 +337,13 @@ def karpenter_pool(cluster, api):
 
 
 def test_nodes_follow_replicas_and_nodes_with_servers_stay(api, metrics, cluster, karpenter_pool, model):  # noqa: ARG001 - Karpenter must run
-    metrics.values = {'pod=~"wide-': 15}
+    metrics.values = {waiting("wide"): 15}
     model("wide", least=1, most=3, accelerators=1, pool="bought")
     until(api, DEPLOYMENTS, "wide", ready(3))
     assert sum(each.count for each in purchases(cluster)) == 3
     listed = api.request("GET", "/api/v1/nodes", query={"labelSelector": "karpenter.sh/nodepool"})
     query = {"labelSelector": "karpenter.sh/nodepool", "resourceVersion": listed["metadata"]["resourceVersion"]}
-    metrics.values = {'pod=~"wide-': 0}
+    metrics.values = {waiting("wide"): 0}
     with contextlib.closing(api.watch("/api/v1/nodes", {**query, "timeoutSeconds": str(PATIENCE_SECONDS)})) as watch:
         gone = (live["metadata"]["name"] for kind, live in watch if kind == "DELETED")
         ended = {next(gone), next(gone)}
@@ -308,7 +361,7 @@ def test_the_operators_listen_on_this_machine_only(started, karpenter_pool):  # 
 
 
 def test_removed_replica_gets_grace_period_of_its_pod(api, metrics, model):
-    metrics.values = {'pod=~"drain-': 15}
+    metrics.values = {waiting("drain"): 15}
     name = model("drain", least=1, most=3)
     until(api, DEPLOYMENTS, name, ready(3))
     graces: dict[str, int] = {}
@@ -323,7 +376,7 @@ def test_removed_replica_gets_grace_period_of_its_pod(api, metrics, model):
 
     thread = threading.Thread(target=follow)
     thread.start()
-    metrics.values = {'pod=~"drain-': 0}
+    metrics.values = {waiting("drain"): 0}
     until(api, DEPLOYMENTS, name, ready(1))
     watch.close()
     thread.join()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -36,6 +37,29 @@ def test_new_weights_roll_in_place_and_lowest_replicas_are_recorded(checkout, mo
     assert lowest["llama-3-8b"] == 1
     assert any(each.startswith("Deployment inference/llama-3-8b ") for each in found["order"])
     assert git(checkout, "worktree", "list").count("\n") == 0
+
+
+def test_requests_that_a_change_denies_or_loses_are_reported(checkout, monkeypatch, tmp_path):
+    """The clients have the newest key of the base, which the head retires. The only replica of llama-3-70b stops before its successor starts."""
+    keys = (r"chat: \{keys: \[2, 1\]\}", "chat: {keys: [3]}"), (r"chat: \{issued: 2\}", "chat: {issued: 3, spent: 2}")
+    code, found = rehearsed(checkout, committed(checkout, *keys), monkeypatch, tmp_path)
+    assert (code, found["outcome"], found["uncalled"]) == (0, "ready", [])
+    clients = {each["model"]: each for each in found["clients"]}
+    assert clients.keys() == {"llama-3-8b", "llama-3-70b"}
+    for model, each in clients.items():
+        assert each["sent"] > 2
+        assert re.match(rf"[1-9][0-9]* denied: {model} answers 401: the API key is missing or not valid", each["troubles"][0])
+
+
+@pytest.mark.full
+def test_a_rollout_loses_no_request_of_a_model_with_two_replicas(checkout, monkeypatch, tmp_path):
+    head = committed(checkout, ("revision: 8afb486c", "revision: 9afb486c"), ("revision: 6f6073b4", "revision: 7f6073b4"))
+    code, found = rehearsed(checkout, head, monkeypatch, tmp_path)
+    clients = {each["model"]: each for each in found["clients"]}
+    assert (code, clients["llama-3-8b"]["troubles"]) == (0, [])
+    assert clients["llama-3-8b"]["sent"] > 2
+    # Its only replica stops before its successor starts, which fake nodes do faster than some requests follow each other.
+    assert all(" lost: " in each for each in clients["llama-3-70b"]["troubles"])
 
 
 @pytest.mark.full

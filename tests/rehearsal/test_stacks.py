@@ -103,7 +103,7 @@ def test_removing_a_model_prunes_its_objects_and_no_others(local_state, api, tmp
     missing = inferplan(local_state, "status", "local")
     assert missing.returncode == 3
     assert re.search(r"llama-3-70b .* 0/1 .*\n +not applied yet", missing.stdout)
-    assert "local is not as stacks/Pulumi.local.yaml says; inferplan up local applies what is missing" in missing.stderr
+    assert "local is not as stacks/Pulumi.local.yaml says. Run inferplan up local: it applies what is missing" in missing.stderr
 
 
 @pytest.mark.full

@@ -131,7 +131,7 @@ def test_tutorial_of_empty_account_reaches_the_update(tmp_path):
         {"PolicyName": "inferplan-first", "PolicyArn": f"arn:aws:iam::{account}:policy/inferplan-first"}
     ]
     [examined] = [each for each in answers if "AWS offerings" in each]
-    for check in ("AWS account", "AWS offerings", "AWS cluster", "AWS network"):
+    for check in ("AWS account", "AWS offerings", "AWS cluster", "AWS vcpu-quotas"):
         assert f" {check} " in examined
     assert "0 error" in examined, examined
 

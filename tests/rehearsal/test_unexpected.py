@@ -45,7 +45,7 @@ def damage(journal: Path, how: str) -> None:
             journal.write_bytes(re.sub(rb'"cluster":"[^"]*"', b'"cluster":"another"', text, count=1))
 
 
-@pytest.mark.parametrize("how", ["half", "deleted", *in_full("garbage", "a line", "emptied", "of another cluster")])
+@pytest.mark.parametrize("how", ["half", *in_full("deleted", "garbage", "a line", "emptied", "of another cluster")])
 def test_a_damaged_journal_is_named_and_the_objects_of_the_stack_stay_its_own(local_state, journal, how):
     damage(journal, how)
     told = inferplan(local_state, "recover", "local", "--engine", "rehearsal", "--dry-run")

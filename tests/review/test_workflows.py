@@ -12,6 +12,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+EXAMPLE = ROOT / "docs" / "audit.example.yml"
+TEMPLATE = ROOT / "inferplan" / "operations" / "starting" / "template" / "dot-github" / "workflows"
 GO = shutil.which("go") or next((path for path in ("/usr/local/go/bin/go",) if Path(path).is_file()), None)
 
 
@@ -23,24 +25,32 @@ def steps(path: Path):
     return [step for job in parsed(path)["jobs"].values() for step in job["steps"]]
 
 
-def test_there_are_the_five_workflows():
-    assert [path.stem for path in WORKFLOWS] == ["comment", "drift", "preview", "test", "up"]
+def test_there_are_the_six_workflows():
+    assert [path.stem for path in WORKFLOWS] == ["comment", "drift", "preview", "release", "test", "up"]
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", ["comment", "drift", "preview", "up"])
+def test_a_new_repository_gets_the_workflows_of_this_one(name):
+    own = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()
+    setup = "python -m venv .venv && .venv/bin/pip install --quiet --requirement requirements.txt"
+    assert (TEMPLATE / f"{name}.yml").read_text() == own.replace("make setup", setup).replace("inferplan/policies", "policies")
+    assert len(list(TEMPLATE.iterdir())) == 4
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, EXAMPLE], ids=lambda path: path.stem)
 def test_every_action_is_pinned_by_a_commit_with_its_version_beside_it(path):
     uses = re.findall(r"uses: (.*)", path.read_text())
     assert uses
     assert all(re.fullmatch(r"[\w-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each) for each in uses)
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*WORKFLOWS, EXAMPLE], ids=lambda path: path.stem)
 def test_a_workflow_starts_with_reading_and_each_job_says_what_more_it_needs(path):
     assert parsed(path)["permissions"] == {"contents": "read"}
     granted = {right for job in parsed(path)["jobs"].values() for right, level in job.get("permissions", {}).items() if level == "write"}
-    assert granted == {"comment": {"pull-requests"}, "drift": {"id-token", "issues"}, "preview": {"id-token"}, "up": {"id-token"}}.get(
-        path.stem, set()
-    )
+    rights = {"comment": {"pull-requests"}, "drift": {"id-token", "issues"}, "preview": {"id-token"}, "up": {"id-token"}}
+    rights["release"] = {"attestations", "id-token"}
+    assert granted == rights.get(path.stem, set())
 
 
 def test_code_of_a_pull_request_never_runs_with_the_right_to_write_or_from_a_fork_with_credentials():
@@ -65,13 +75,22 @@ def test_the_comment_is_found_by_its_marker_over_all_pages_and_made_after_failur
     assert all(marked.startswith(wanted) for marked in re.findall(r"printf '(<.*?)'", text))
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_the_audit_of_a_repository_of_charts_uses_options_that_exist():
+    [line] = [step["run"] for step in steps(EXAMPLE) if "inferplan audit" in step.get("run", "")]
+    command = [str(Path(sys.executable).parent / "inferplan"), "audit", "--help"]
+    told = subprocess.run(command, env={**os.environ, "COLUMNS": "200"}, capture_output=True, text=True, check=True).stdout
+    options = re.findall(r"(?<= )--[a-z-]+", line)
+    assert "--report" in options
+    assert not [each for each in options if each not in told]
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, EXAMPLE], ids=lambda path: path.stem)
 def test_no_expression_is_pasted_into_a_script(path):
     assert not [step["run"] for step in steps(path) if "${{" in step.get("run", "")]
 
 
 def test_scripts_are_sound_bash():
-    for path in WORKFLOWS:
+    for path in (*WORKFLOWS, EXAMPLE):
         for step in steps(path):
             if "run" in step:
                 checked = subprocess.run(["bash", "-n"], input=step["run"], text=True, capture_output=True, check=False)  # noqa: S607 - any bash will do
@@ -80,7 +99,13 @@ def test_scripts_are_sound_bash():
 
 def test_zizmor_finds_nothing():
     judged = subprocess.run(
-        [str(Path(sys.executable).parent / "zizmor"), "--offline", "--no-progress", str(ROOT / ".github" / "workflows")],
+        [
+            str(Path(sys.executable).parent / "zizmor"),
+            "--offline",
+            "--no-progress",
+            str(ROOT / ".github" / "workflows"),
+            *map(str, (EXAMPLE, *TEMPLATE.iterdir())),
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -98,13 +123,16 @@ def test_actionlint_finds_nothing(tmp_path):
     )
     if built.returncode:
         pytest.skip(f"actionlint cannot be built here: {built.stderr.strip().splitlines()[-1:]}")
-    judged = subprocess.run([str(actionlint), *map(str, WORKFLOWS)], capture_output=True, text=True, check=False)
+    judged = subprocess.run(
+        [str(actionlint), *map(str, (*WORKFLOWS, EXAMPLE, *TEMPLATE.iterdir()))], capture_output=True, text=True, check=False
+    )
     assert judged.returncode == 0, judged.stdout + judged.stderr
 
 
 # What the image of the runners has, as far as it is used here: github.com/actions/runner-images, Ubuntu 24.04, read on 2026-11-22.
-ON_THE_RUNNER = {"gh", "git", "jq", "make", "bash", "find", "sort", "head", "mkdir", "touch", "xargs", "cat"}
+ON_THE_RUNNER = {"gh", "git", "jq", "make", "bash", "find", "sort", "head", "mkdir", "touch", "xargs", "cat", "rm", "sha256sum"}
 BUILT_IN = {
+    "cd",
     "echo",
     "printf",
     "exit",
@@ -126,6 +154,7 @@ BUILT_IN = {
 INSTALLED_BY = {
     "pulumi": "pulumi/actions@",
     ".venv/bin/inferplan": "make setup",
+    "inferplan": "python3 -m pip install",
     "go": "actions/setup-go@",
     "python3": "actions/setup-python@",
 }
@@ -148,7 +177,7 @@ def test_the_programs_of_a_script_are_found():
     assert programs(script) == {"gh", "head", "pulumi", "jq", ".venv/bin/inferplan"}
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*WORKFLOWS, EXAMPLE], ids=lambda path: path.stem)
 def test_every_program_of_a_script_is_on_the_runner_or_installed_by_a_step_before(path):
     for name, job in parsed(path)["jobs"].items():
         before = ""
@@ -167,9 +196,8 @@ def test_pulumi_finds_the_hash_locked_environment_without_uv_on_the_path():
         # uv's toolchain needs `uv` on PATH and runs `uv sync`, which resolves packages without hashes; pip's takes what is there.
         assert options.get("toolchain", "pip") == "pip"
         assert (ROOT / project).parent.joinpath(options["virtualenv"]).resolve() == ROOT / ".venv"
-    # Pulumi installs by itself only where it finds no environment, or such a file.
+    # The file beside the program serves `pulumi install` in a fresh clone; the pack has the same environment.
     assert not list(ROOT.glob("requirements.txt"))
-    assert not list((ROOT / "inferplan" / "infra").glob("requirements.txt"))
     assert not list((ROOT / "inferplan" / "policies").glob("requirements.txt"))
 
 

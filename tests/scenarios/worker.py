@@ -93,7 +93,10 @@ def _ignore(text: str) -> None:
 
 
 def _program() -> None:
-    runpy.run_path(str(ROOT / "inferplan" / "infra"), init_globals={"REHEARSAL": True}, run_name="__main__")
+    from inferplan.infra.program import REHEARSAL
+
+    REHEARSAL.set(True)
+    runpy.run_path(str(ROOT / "inferplan" / "infra"), run_name="__main__")
 
 
 def _end_at(number: int, how: signal.Signals) -> None:

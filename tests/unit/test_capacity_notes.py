@@ -26,7 +26,7 @@ def notes(stack, **changes):
 
 
 def test_a_pool_that_grows_for_its_models_is_named_with_both_numbers_and_that_a_rehearsal_does_not_prove_it():
-    existing, _ = notes("dev")
+    existing = "\n".join(notes("dev"))
     assert "nodePools.l4 starts with 0 nodes, and its pods need 1: an autoscaler adds the rest." in existing
     assert "A rehearsal runs no autoscaler and starts 1 node." in existing
 

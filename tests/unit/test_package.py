@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import inferplan
+from tests.wheels import fresh_environment, release
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,3 +37,78 @@ def test_the_wheel_has_the_files_of_the_checkout_and_one_top_level_name(tmp_path
 
 def test_the_editable_installation_is_the_checkout():
     assert Path(inferplan.__file__).parent == ROOT / "inferplan"
+
+
+def test_a_release_has_the_same_bytes_from_another_folder_at_another_time(tmp_path):
+    clone = tmp_path / "elsewhere"
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(clone)], check=True)  # noqa: S607 - git is how the files came here
+    here = subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=ROOT, check=False)  # noqa: S607 - the same git
+    if here.returncode:
+        pytest.skip("the checkout has changes that a clone does not have")
+    for number, path in enumerate(sorted(clone.rglob("*.py"))):
+        os.utime(path, (number, number))
+        path.chmod(0o600)
+    first, second = release(tmp_path / "first"), release(tmp_path / "second", clone)
+    assert list(first) == ["inferplan-0.1.0-py3-none-any.whl", "inferplan-0.1.0.tar.gz"]
+    assert first == second
+
+
+def test_the_source_distribution_builds_the_same_wheel(tmp_path):
+    files = release(tmp_path / "dist")
+    with tarfile.open(tmp_path / "dist" / "inferplan-0.1.0.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    wheel = "inferplan-0.1.0-py3-none-any.whl"
+    assert release(tmp_path / "again", tmp_path / "inferplan-0.1.0")[wheel] == files[wheel]
+
+
+def test_the_wheel_runs_without_the_checkout_and_reads_its_own_data(tmp_path):
+    release(tmp_path)
+    [wheel] = tmp_path.glob("*.whl")
+    programs = fresh_environment(tmp_path / "venv", wheel)
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("stacks", "Pulumi.yaml"):
+        copy = ["cp", "-r", str(ROOT / name), str(project)]
+        subprocess.run(copy, check=True)
+    (project / "inferplan" / "infra").mkdir(parents=True)
+    shutil.copy(ROOT / "inferplan" / "infra" / "__main__.py", project / "inferplan" / "infra")
+
+    def run(*arguments):
+        return subprocess.run([programs / "inferplan", *arguments], cwd=project, capture_output=True, text=True, check=False)
+
+    where = subprocess.run(
+        [programs / "python", "-c", "import inferplan; print(inferplan.__file__)"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert where.stdout.startswith(str(tmp_path))
+    assert run("--version").stdout == "inferplan 0.1.0\n"
+    plan = run("plan", "local")
+    assert (plan.returncode, plan.stdout.splitlines()[-1]) == (0, "53 resources: 53 to create")
+
+
+def test_the_changelog_dates_the_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert re.search(rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "remedy"),
+    [
+        (
+            "pulumi_aws",
+            "from inferplan.components.platforms.aws import lazy_sdk; lazy_sdk.install()",
+            "Install inferplan[aws] instead of inferplan",
+        ),
+        (
+            "botocore",
+            "from inferplan.operations.doctor.aws.account import Credentials; Credentials('eu-west-1', 'dev')",
+            "Install inferplan[aws].",
+        ),
+    ],
+)
+def test_a_missing_extra_is_an_error_that_names_it(module, line, remedy):
+    blocked = (
+        "import sys, importlib.util as u; find = u.find_spec; u.find_spec = lambda name, *rest: "
+        f"None if name == {module!r} else find(name, *rest); sys.modules[{module!r}] = None; {line}"
+    )
+    answer = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, check=False)
+    assert remedy in answer.stderr.splitlines()[-1]

@@ -1,7 +1,4 @@
-"""The Job that compares models: it calls them through the gateway with a consumer's key and prints a table to its log.
-
-It uses no accelerator and has only the permissions of that consumer. An update does not wait for it.
-"""
+"""The Job that compares models: it calls them through the gateway with a consumer's key and prints a table to its log."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The settings of a benchmark: the models to compare, the lengths of prompts, and the concurrency.
-
-Validation of the stack checks that the models exist and that the consumer may call them.
-"""
+"""The settings of a benchmark: the models to compare, the lengths of prompts, and the concurrency."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Creates the Kubernetes Secrets with API keys, and exports references to them.
-
-A consumer's key is derived from the stack's encrypted seed, or imported. Keys exist only inside Secrets. There is no list of retired
-keys: a version that is not in the stack file is not in any Secret, so the gateway denies it.
-"""
+"""Creates the Kubernetes Secrets with API keys, and exports references to them. A version outside the stack file is in no Secret."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -144,28 +140,17 @@ class ApiKeys(pulumi.ComponentResource):
         return clients | previous
 
     def server_key(self, model: str) -> SecretRef:
-        """Return a reference to the key of `model`'s server.
-
-        Raises KeyError if `model` is not among the models of this component.
-        """
+        """Return a reference to the key of `model`'s server. Raises KeyError for a model without one."""
         if model not in self._server_fingerprints:
             raise KeyError(f"No server key for {model!r}. Add it to the models of ApiKeys.")
         return SecretRef(name=server_key_secret(model), key=SECRET_KEY)
 
     def server_key_marks(self, model: str) -> Mapping[SecretRef, pulumi.Output[str]]:
-        """Return a fingerprint of each key of `model`'s server; the key that the gateway sends comes first.
-
-        A fingerprint changes with its key and reveals nothing about it, so a pod template may show it.
-
-        Raises KeyError if `model` is not among the models of this component.
-        """
+        """Return a fingerprint of each key of `model`'s server, the gateway's first; it reveals nothing about the key. Raises KeyError."""
         return self._server_fingerprints[model]
 
     def consumer_key(self, consumer: str) -> SecretRef:
-        """Return a reference to the newest key of `consumer`, for clients inside the cluster.
-
-        Raises KeyError if the consumer does not exist.
-        """
+        """Return a reference to the newest key of `consumer`, for clients inside the cluster. Raises KeyError."""
         if consumer not in self.consumers:
             raise KeyError(f"Unknown consumer {consumer!r}. Consumers in this stack: {', '.join(sorted(self.consumers)) or 'none'}.")
         return SecretRef(name=consumer_secret(consumer), key=SECRET_KEY)

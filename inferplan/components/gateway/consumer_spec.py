@@ -1,11 +1,9 @@
-"""The settings of a consumer: its key versions and its limits, and the limits of each gateway replica.
+"""The settings of a consumer: its key versions, without the keys, and its limits, and the limits of each gateway replica."""
 
-No key is part of a spec. Keys are derived from the stack's seed, or imported as encrypted values.
-"""
-
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from itertools import groupby
 from math import ceil
 from typing import Annotated, Any, ClassVar, Self
 
@@ -58,7 +56,7 @@ class ConsumerSpec(Spec):
     @classmethod
     def _reject_duplicate_versions(cls, keys: list[int]) -> list[int]:
         if repeated := duplicates(keys):
-            raise ValueError(f"Duplicate key version {_listed(repeated)}. List each version once.")
+            raise ValueError(f"Duplicate key version {listed(repeated)}. List each version once.")
         return keys
 
     @model_validator(mode="after")
@@ -68,7 +66,7 @@ class ConsumerSpec(Spec):
             unlisted = sorted(set(by_version) - set(self.keys))
             if unlisted:
                 raise ValueError(
-                    f"{name} has version {_listed(unlisted)}, which is not in keys ({_listed(self.keys)}). "
+                    f"{name} has version {listed(unlisted)}, which is not in keys ({listed(self.keys)}). "
                     f"Add the version to keys, or remove it from {name}."
                 )
         return self
@@ -111,8 +109,10 @@ class KeyRecord(Spec):
         return f"{{issued: {self.issued}{f', spent: {self.spent}' if self.spent else ''}}}"
 
 
-def _listed(versions: list[int]) -> str:
-    return ", ".join(map(str, versions))
+def listed(versions: Iterable[int]) -> str:
+    """Return versions as text, ascending, a run of three or more by its ends: `1 to 4, 7, 8`."""
+    runs = [[version for _, version in run] for _, run in groupby(enumerate(sorted(versions)), lambda item: item[1] - item[0])]
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,4 @@
-"""The gateway on an existing Envoy Gateway: for each model routes, a key check, and a list of the consumers that may call it.
-
-Keys, consumers, public paths and the order of checks are those of the nginx gateway. Validation rejects settings that Envoy
-Gateway cannot enforce, and the plan notes the differences. It installs no controller and no Gateway.
-"""
+"""The gateway on an existing Envoy Gateway: for each model routes, a key check, and a list of the consumers that may call it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

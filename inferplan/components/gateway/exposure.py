@@ -1,7 +1,4 @@
-"""Registers the objects that expose the gateway outside the cluster: an Ingress, routes on an existing Gateway, or a load balancer.
-
-It installs no controller: the user names the ingress class or the Gateway, which belong to the cluster.
-"""
+"""Registers the objects that expose the gateway outside the cluster: an Ingress, routes on an existing Gateway, or a load balancer."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,4 @@
-"""The exposures of a gateway, each with its settings and capabilities, and the notes about routes on a Gateway.
-
-In YAML these settings are flat fields of the gateway; `access_of` collects those of its exposure.
-"""
+"""The exposures of a gateway, which are flat fields in YAML, with their capabilities, and the notes about routes on a Gateway."""
 
 from __future__ import annotations
 

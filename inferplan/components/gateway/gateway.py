@@ -1,23 +1,25 @@
-"""The nginx gateway: checks keys and forwards inference calls, and nothing else, to the model servers.
-
-It stores no consumer key in plain text, does not terminate TLS (the Ingress does), and does not inspect request bodies.
-"""
+"""The nginx gateway: checks keys and forwards inference calls. It neither terminates TLS nor inspects request bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, assert_never
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 import pulumi
 
 from inferplan.components.gateway.api_keys import ApiKeys
+from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.exposure import SERVICE_PORT, expose
 from inferplan.components.gateway.exposure_spec import GRPC_PORT as SERVICE_GRPC_PORT
 from inferplan.components.gateway.proxy import payload, proxy_config
-from inferplan.components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment
+from inferplan.components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, STATUS_PORT, deployment
+from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.spec import AutoscalingSpec, EnvoyGatewaySpec, GatewaySpec, NginxGatewaySpec
 from inferplan.components.handles import Endpoint
 from inferplan.components.kubernetes import apps, autoscaling, core, meta, networking, policy
+from inferplan.components.monitoring.observed import scrape_annotations
+from inferplan.components.monitoring.spec import MonitoringSpec
 from inferplan.components.naming import bounded, content_key, labels, selector
 from inferplan.components.network import pods, tcp
 from inferplan.components.network import policy as network_policy
@@ -37,11 +39,24 @@ _ROLLOUT = "30m"
 _MODEL_PODS = {COMPONENT_LABEL: "model"}
 
 
-class Gateway(pulumi.ComponentResource):
-    """nginx pods that check keys in front of `endpoints`, exposed as `spec` says.
+class GatewayKeys(Protocol):
+    """The parts of the API keys that the gateway needs; ApiKeys has them."""
 
-    Its objects are named `name` and its pods have the labels `GATEWAY_PODS`, so a namespace has one gateway.
-    """
+    @property
+    def consumers(self) -> Mapping[str, ConsumerSpec]: ...
+
+    @property
+    def two_seeds(self) -> bool: ...
+
+    @property
+    def proxy_secret(self) -> pulumi.Input[str]: ...
+
+    @property
+    def fingerprint(self) -> pulumi.Input[str]: ...
+
+
+class Gateway(pulumi.ComponentResource):
+    """nginx pods that check keys in front of `endpoints`, exposed as `spec` says. A namespace has one gateway."""
 
     url: str
     """The start of a client's base URL, before `/<model>/v1`."""
@@ -50,25 +65,32 @@ class Gateway(pulumi.ComponentResource):
     grpc: str | None
     """host:port for gRPC clients; None if no model serves gRPC or the gateway cannot carry it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one part of the component's spec or a handle
         self,
         name: str,
         spec: NginxGatewaySpec,
         *,
         namespace: pulumi.Input[str],
         endpoints: Sequence[Endpoint],
-        keys: ApiKeys,
+        keys: GatewayKeys,
         balancing: LoadBalancing = CONTROLLER,
+        monitoring: MonitoringSpec | None = None,
+        public_routes: Mapping[str, RouteSpec] = MappingProxyType({}),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("inferplan:gateway:Gateway", name, {"spec": spec.intent()}, opts)
+        intent = {"routes": {route: each.intent() for route, each in public_routes.items()}} if public_routes else {}
+        super().__init__("inferplan:gateway:Gateway", name, {"spec": spec.intent(), **intent}, opts)
         child = pulumi.ResourceOptions(parent=self)
         grpc = any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
         metadata = meta.ObjectMetaArgsDict(name=name, namespace=namespace, labels=labels(COMPONENT, name))
+        measured = monitoring is not None and monitoring.scrape is not None and bool(endpoints)
         content = {
-            "nginx.conf": proxy_config(spec, endpoints, keys.consumers, two_seeds=keys.two_seeds),
+            "nginx.conf": proxy_config(
+                spec, endpoints, keys.consumers, two_seeds=keys.two_seeds, measured=measured, public_routes=public_routes
+            ),
             "prepare.sh": payload("prepare.sh"),
             **({"requests.js": payload("requests.js")} if any(each.counted for each in endpoints) else {}),
+            **({"answers.js": payload("answers.js")} if measured else {}),
         }
         config_name = bounded(f"{name}-config", content_key(*content.values()))
         config_metadata = meta.ObjectMetaArgsDict(name=config_name, namespace=namespace, labels=labels(COMPONENT, name))
@@ -83,6 +105,7 @@ class Gateway(pulumi.ComponentResource):
             fingerprint=keys.fingerprint,
             service_account=account.metadata["name"],
             grpc=grpc,
+            annotations=scrape_annotations(monitoring, STATUS_PORT, "/metrics"),
         )
         rollout = pulumi.ResourceOptions(
             parent=self,
@@ -142,13 +165,25 @@ def declare_gateway(
     *,
     namespace: pulumi.Output[str],
     balancing: LoadBalancing,
+    monitoring: MonitoringSpec | None = None,
+    public_routes: Mapping[str, RouteSpec] = MappingProxyType({}),
     opts: pulumi.ResourceOptions,
 ) -> Gateway | EnvoyGateway | None:
     match spec:
         case None:
             return None
         case NginxGatewaySpec():
-            return Gateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, balancing=balancing, opts=opts)
+            return Gateway(
+                "gateway",
+                spec,
+                namespace=namespace,
+                endpoints=endpoints,
+                keys=keys,
+                balancing=balancing,
+                monitoring=monitoring,
+                public_routes=public_routes,
+                opts=opts,
+            )
         case EnvoyGatewaySpec():
             from inferplan.components.gateway.envoy import EnvoyGateway
 

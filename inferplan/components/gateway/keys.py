@@ -68,36 +68,24 @@ def seed_weakness(seed: str) -> str | None:
 
 
 def consumer_key(seed: str, consumer: str, version: int) -> str:
-    """Return the printed key of one consumer and key version.
-
-    Raises ValueError if the seed is too weak.
-    """
+    """Return the printed key of one consumer and key version. Raises ValueError if the seed is too weak."""
     secret = _base62(_derive(seed, "consumer-key", consumer, str(version)), SECRET_DIGITS)
     body = f"{PREFIX}_{consumer}_{version}_{secret}"
     return f"{body}_{_check(body)}"
 
 
 def server_key(seed: str, model: str) -> str:
-    """Return the key of one model's server, which only the gateway sends.
-
-    Raises ValueError if the seed is too weak.
-    """
+    """Return the key of one model's server, which only the gateway sends. Raises ValueError if the seed is too weak."""
     return f"{SERVER_PREFIX}_{_base62(_derive(seed, 'server-key', model), SECRET_DIGITS)}"
 
 
 def pepper(seed: str) -> str:
-    """Return the pepper that nginx hashes keys with, so that its hashes are useless elsewhere.
-
-    Raises ValueError if the seed is too weak.
-    """
+    """Return the pepper that nginx hashes keys with. Raises ValueError if the seed is too weak."""
     return _base62(_derive(seed, "proxy-pepper"), SECRET_DIGITS)
 
 
 def fingerprint(seed: str, content: str) -> str:
-    """Return sixteen hex digits that change with the seed or `content` and reveal neither.
-
-    Raises ValueError if the seed is too weak.
-    """
+    """Return sixteen hex digits that change with the seed or `content` and reveal neither. Raises ValueError if the seed is too weak."""
     return hmac.new(_derive(seed, "fingerprint"), content.encode(), hashlib.sha256).hexdigest()[:16]
 
 

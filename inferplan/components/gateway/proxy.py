@@ -1,8 +1,4 @@
-"""Renders the nginx configuration of the gateway from the endpoints of the models.
-
-The configuration contains no key. Every value is checked against the characters that are allowed where it is inserted, so
-no setting of a stack can become an nginx directive.
-"""
+"""Renders the nginx configuration of the gateway from the endpoints of the models. Every value is checked where it is inserted."""
 
 from __future__ import annotations
 
@@ -11,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from inferplan.components.gateway import answers, keys, routes
 from inferplan.components.gateway.consumer_spec import ConsumerSpec, connection_limits, rate_limits, retry_delays
 from inferplan.components.gateway.imported_keys import imported_key_pattern
+from inferplan.components.gateway.one_address import one_address_site
+from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.routes import SOCKET_KIND, serve_site
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint, EndpointProtocol
@@ -71,18 +70,23 @@ def proxy_config(
     layout: ProxyLayout = ProxyLayout(),
     *,
     two_seeds: bool = False,
+    measured: bool = False,
+    public_routes: Mapping[str, RouteSpec] = MappingProxyType({}),
 ) -> str:
     """Return the nginx configuration for `endpoints`; the same input gives the same bytes.
 
-    With `two_seeds`, keys are also looked up by their checksum, because two keys have the same consumer and version.
+    With `two_seeds`, keys are also looked up by their checksum, because two keys have the same consumer and version. With `measured`,
+    answers are counted by model, route and consumer; every endpoint is `counted` then.
 
     Raises ValueError if an endpoint has a value with characters that are not allowed in the configuration.
     """
-    site = _site(spec, endpoints, consumers) | {"two_seeds": two_seeds}
+    site = _site(spec, endpoints, consumers, public_routes) | {"two_seeds": two_seeds, "measured": measured and bool(endpoints)}
     return _template().render(site=site, spec=spec, layout=layout, answers=answers, routes=routes)
 
 
-def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec]) -> dict[str, object]:
+def _site(
+    spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], public_routes: Mapping[str, RouteSpec]
+) -> dict[str, object]:
     ordered = sorted(endpoints, key=lambda each: each.model)
     for endpoint in ordered:
         _fits(_MODEL, endpoint.model, f"models.{endpoint.model}")
@@ -90,12 +94,14 @@ def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapp
     active = [route for route in routes.ROUTES if route.kind in kinds]
     grpc = _GRPC in kinds
     backends = sorted(_backends(ordered))
-    grants = sorted((consumer, each.model) for each in ordered for consumer in each.consumers if consumer in consumers)
+    callers = [(each.model, each.consumers) for each in ordered] + [(name, each.consumers) for name, each in public_routes.items()]
+    grants = sorted((consumer, subject) for subject, names in callers for consumer in names if consumer in consumers)
     return {
         "rates": rate_limits(consumers, spec.replicas),
         "connections": connection_limits(consumers, spec.replicas),
         "pauses": retry_delays(consumers),
         **serve_site(spec, ordered),
+        **one_address_site(spec, ordered, consumers, public_routes),
         "idle_seconds": _IDLE_SECONDS if spec.access.has_proxy else _IDLE_SECONDS_OF_CLIENTS,
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
@@ -119,7 +125,7 @@ def _site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapp
             if protocol.kind == _GRPC
         ],
         **_scaling(spec, ordered),
-        "passed_headers": [header for header, of in answers.PASSED_HEADERS.items() if not of or kinds & of],
+        "passed_headers": [header for header, of in answers.PASSED_HEADERS.items() if not of or not kinds.isdisjoint(of)],
     }
 
 

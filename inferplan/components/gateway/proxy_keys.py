@@ -56,17 +56,15 @@ def proxy_keys(
         lines += _map("$key_id", "$imported_consumer", [f"    {key_id} {consumer};" for key_id, consumer, _ in owners])
         lines += _map("$key_id", "$imported_version", [f"    {key_id} {version};" for key_id, _, version in owners])
     authorizations = [f'    /{model} "Bearer {keys.server_key(previous_seed or seed, model)}";' for model in sorted(models)]
-    lines += _map("/$model", "$server_authorization", authorizations)
+    # A request may go to the fallback of its route, which has another key.
+    lines += _map("/$model", "$server_authorization", ["    volatile;", *authorizations])
     content = "\n".join([*lines, ""])
     fingerprint = keys.fingerprint(seed, content)
     return ProxyKeys(text=f"# fingerprint {fingerprint}\n{content}", fingerprint=fingerprint)
 
 
 def key_of(seed: str, consumer: str, version: int, spec: ConsumerSpec, imported: ImportedKeys) -> str:
-    """Return the key of one consumer and version: the imported one if the spec names it, otherwise the derived one.
-
-    Raises ValueError if the seed is too weak, KeyError if an imported key is missing.
-    """
+    """Return the imported key if the spec names one, else the derived one. Raises ValueError (weak seed), KeyError (no key)."""
     return imported[consumer, version] if version in spec.imported_keys else keys.consumer_key(seed, consumer, version)
 
 

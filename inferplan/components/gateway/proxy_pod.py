@@ -43,6 +43,7 @@ def deployment(
     fingerprint: pulumi.Input[str],
     service_account: pulumi.Input[str],
     grpc: bool,
+    annotations: Mapping[str, str] = {},
 ) -> apps.DeploymentSpecArgsDict:
     """Return the spec of the Deployment; a pod terminates only after its replacement is ready."""
     return apps.DeploymentSpecArgsDict(
@@ -54,7 +55,7 @@ def deployment(
         progress_deadline_seconds=600,
         revision_history_limit=3,
         template=core.PodTemplateSpecArgsDict(
-            metadata=meta.ObjectMetaArgsDict(labels=dict(labels), annotations={GATEWAY_KEYS: fingerprint}),
+            metadata=meta.ObjectMetaArgsDict(labels=dict(labels), annotations={GATEWAY_KEYS: fingerprint, **annotations}),
             spec=core.PodSpecArgsDict(
                 service_account_name=service_account,
                 automount_service_account_token=False,

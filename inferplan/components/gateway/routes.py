@@ -58,7 +58,8 @@ _OPENAI_POSTS = (
     "score",
 )
 # Served names may contain slashes and colons (org/model:tag). No engine has another GET route below /v1/models.
-MODEL_ID = "(?:/[A-Za-z0-9_][-A-Za-z0-9._~:]{0,127}){1,3}"
+_ID_PART = "[A-Za-z0-9_][-A-Za-z0-9._~:]{0,127}"
+MODEL_ID = f"(?:/{_ID_PART}){{1,3}}"
 _V2_MODEL = f"/models/(?<SERVED>{_SERVED})(?:/versions/[1-9][0-9]{{0,9}})?"
 
 ROUTES: tuple[Route, ...] = (
@@ -69,14 +70,19 @@ ROUTES: tuple[Route, ...] = (
     Route(kind="triton-generate", method="POST", prefix="/v2", paths=f"{_V2_MODEL}/generate(?:_stream)?", served=True),
 )
 
+ONE_ADDRESS = "/v1"
+"""The path of every model of the OpenAI protocol, whose name is in the body."""
+NAMED_IN_BODIES: tuple[Route, ...] = (
+    Route(kind="openai", method="POST", prefix=ONE_ADDRESS, paths=f"/(?:{'|'.join(_OPENAI_POSTS)})"),
+    Route(kind="openai", method="GET", prefix=ONE_ADDRESS, paths=f"/models(?:/(?<asked_model>{_ID_PART}(?:/{_ID_PART}){{0,2}}))?"),
+)
+"""Calls of the address /v1 of every model."""
+
 _PREFIXES: dict[ProtocolKind, str] = {**{route.kind: route.prefix for route in ROUTES}, "ray-serve": "/serve"}
 
 
 def public_path(model: str, kind: ProtocolKind) -> str:
-    """Return the path prefix of calls to `model` by protocol `kind`; empty for gRPC, where metadata names the model.
-
-    Raises KeyError for a protocol that the gateway does not support.
-    """
+    """Return the path prefix of calls to `model` by protocol `kind`, "" for gRPC, where metadata names the model. Raises KeyError."""
     if kind == "kserve-v2-grpc":
         return ""
     return f"/{model}{_PREFIXES[kind]}"
@@ -91,10 +97,7 @@ def model_url(endpoint: Endpoint, *, gateway: str | None, namespace: str) -> str
 
 
 def calls(kind: ProtocolKind) -> frozenset[tuple[str, str]]:
-    """Return the methods and public paths (from `/v1`) of a protocol with fixed paths, without `MODEL_ID` below `/v1/models`.
-
-    Raises ValueError for a protocol whose paths contain names.
-    """
+    """Return the methods and public paths (from `/v1`) of a protocol with fixed paths. Raises ValueError if paths contain names."""
     if kind != "openai":
         raise ValueError(f"Paths of {kind} contain names that the server chooses, so its calls cannot be listed.")
     return frozenset({*(("POST", f"/v1/{each}") for each in _OPENAI_POSTS), ("GET", "/v1/models")})
@@ -120,10 +123,7 @@ class ClientHeader:
 
 
 def serve_site(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint]) -> dict[str, object]:
-    """Return the values of the template about Ray Serve applications, which choose their own paths, so each one says what passes.
-
-    Raises ValueError for a value that is not allowed in the configuration; the stack file was checked for them before.
-    """
+    """Return the values of the template about Ray Serve applications, which choose their paths. Raises ValueError for unsafe values."""
     serving = [each for each in endpoints if any(protocol.kind == _SERVE_KIND for protocol in each.protocols)]
     routes = [(endpoint, route) for endpoint in serving for route in endpoint.routes or (ServeRoute(),)]
     methods = sorted({method for _, route in routes for method in route.methods} | {"GET", "POST"})

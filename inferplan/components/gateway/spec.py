@@ -1,7 +1,4 @@
-"""The settings of the gateway: the API address, how clients reach it, and which implementation checks the keys.
-
-`GatewaySpec` is a union by `implementation`. Other modules ask a spec for its capabilities instead of comparing names.
-"""
+"""The settings of the gateway, a union by `implementation`: the API address, how clients reach it, and what checks the keys."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,6 +29,8 @@ PROXY_REQUESTS = {"cpu": "250m", "memory": "128Mi", EPHEMERAL_STORAGE: "64Mi"}
 ENVOY_DIFFERENCES = (
     "the Envoy Gateway reads every valid key in plain text from the Secret gateway-clients; the nginx gateway stores only hashes",
     "Envoy calls its API key filter work in progress and excludes it from its threat model (warning at start, 1.40)",
+    "each model has its own base URL: /v1 for every model and public routes need the nginx gateway",
+    "a model without permission answers 403 and an unknown one 404, where the nginx gateway answers 404 to both",
     "calls to unlisted routes get 404 before any key is checked, and error messages are Envoy's, not those of the OpenAI API",
     "if a call has two different keys, the one in Authorization is used; the server receives the key id (chat_2), not the consumer's name",
     "query strings and unlisted headers reach the servers; known identity headers are removed",
@@ -84,6 +83,8 @@ class GatewayFields(Spec):
     """Runs as pods in the stack's namespace."""
     counts_requests: ClassVar[bool] = False
     """Reports the requests of each model to Prometheus."""
+    has_public_routes: ClassVar[bool] = False
+    """Reads the model from request bodies at /v1, and serves public routes there."""
     differences: ClassVar[tuple[str, ...]] = ()
     """Differences from the nginx implementation, one sentence each, for the plan."""
 
@@ -142,6 +143,7 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
     matches_paths_by_pattern: ClassVar[bool] = True
     runs_in_namespace: ClassVar[bool] = True
     counts_requests: ClassVar[bool] = True
+    has_public_routes: ClassVar[bool] = True
 
     implementation: Literal["nginx"] = "nginx"
     replicas: Annotated[int, Field(ge=1, le=100)] = 2

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from inferplan.images.catalogue import default_image
 from inferplan.kube.names import MIG_PREFIX
+from inferplan.tables import table
 
 Vendor = Literal["nvidia", "habana"]
 Row = TypeVar("Row")
@@ -35,10 +35,7 @@ class Taint:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSupport:
-    """The support of an engine for an accelerator. `refusal` is the reason if it does not run, `image` the default image if there is one.
-
-    `pairs` are the validated releases of the engine by release of the vendor's software; empty if any release works.
-    """
+    """The support of an engine for an accelerator: `refusal` if it does not run, a default `image`, and validated `pairs` of releases."""
 
     image: str | None = None
     refusal: str | None = None
@@ -153,22 +150,15 @@ def lookup(name: str) -> Accelerator:
 
 def vendor_of_image(image: str) -> Vendor | None:
     """Return the vendor whose accelerators the image is built for, by its registry; None if that does not tell."""
-    return next((vendor for vendor, prefixes in _table()["images"].items() if image.startswith(tuple(prefixes))), None)
+    registries = table("components/nodes/accelerators.toml")["images"]
+    return next((vendor for vendor, prefixes in registries.items() if image.startswith(tuple(prefixes))), None)
 
 
 @cache
 def accelerators() -> Mapping[str, Accelerator]:
     """Return every row by name, in the table's order; it is read on first use."""
-    data = _table()
+    data = table("components/nodes/accelerators.toml")
     return {name: _accelerator(name, row, data["vendors"][row["vendor"]]) for name, row in data["accelerators"].items()}
-
-
-@cache
-def _table() -> dict[str, Any]:
-    import tomllib
-
-    with Path(__file__).with_name("accelerators.toml").open("rb") as table:
-        return tomllib.load(table)
 
 
 def _accelerator(name: str, row: dict[str, Any], vendor: dict[str, Any]) -> Accelerator:

@@ -31,10 +31,7 @@ _DIGITS = 5
 
 
 def fake_nodes(name: str, pool: Pool, *, count: int | None = None, location: NodeLocation | None = None) -> list[dict[str, Any]]:
-    """Return the Node objects of `pool`, which is called `name`, as manifests, for a rehearsal of any kind of pool.
-
-    `count` is their number (default: the maximum of the pool), `location` where they are (default: that of the pool).
-    """
+    """Return `count` Node objects of `pool` at `location` as manifests, by default its maximum at its own location."""
     target = pool.target(name)
     capacity, allocatable = _resources(pool.nominal_capacity, pool), _resources(pool.capacity, pool)
     taints = [{"key": each.key, **({"value": each.value} if each.value else {}), "effect": each.effect} for each in target.taints]

@@ -1,7 +1,4 @@
-"""Pulls the images of models onto every node of a pool, before servers start, and onto nodes that join later.
-
-Of each image it runs only a shell that exits at once, and it requests no accelerator. The kubelet may remove images when a disk is full.
-"""
+"""Pulls the images of models onto every node of a pool, before servers start, and onto nodes that join later."""
 
 from __future__ import annotations
 

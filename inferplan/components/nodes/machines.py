@@ -1,7 +1,4 @@
-"""The machine table (`machines.csv`, `ec2_cpu.csv`): the resources of each type of machine, and those that are left for pods.
-
-It is read on first use.
-"""
+"""The table of instance types (`machines.csv`, `ec2_cpu.csv`, read on first use): their resources, and those that are left for pods."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from typing import Literal
 
 from inferplan.components.handles import Capacity
 from inferplan.components.nodes.accelerators import named
+from inferplan.tables import table
 
 CPU_FILE = Path(__file__).with_name("ec2_cpu.csv")
 """The EC2 instance types without accelerators that `machines.csv` does not list; written by `inferplan/components/platforms/aws/tables.py`."""
@@ -28,12 +26,7 @@ _ROOT_VOLUME = 100 * _GI
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """One type of machine: nominal figures, before kernel and kubelet reserve resources.
-
-    `accelerator` is None for a plain CPU machine, `provider` is `ec2`, another cloud's name, or `server`.
-    `max_pods` is the most pods that a kubelet there takes, `hugepages_2mi_bytes` the 2 MiB pages reserved at boot.
-    `architecture` is that of its processor. `network_cards` and `efa` count the network cards, and those of them that take an EFA interface; 0 if unknown.
-    """
+    """One instance type: nominal figures, before kernel and kubelet reserve resources; `efa` counts network cards that take EFA."""
 
     name: str
     provider: str
@@ -69,22 +62,21 @@ class Machine:
 
 
 def machine(name: str) -> Machine:
-    """Return the machine `name`. Raises ValueError with the nearest name, and all names of `machines.csv`."""
-    if name not in machines() and (row := cpu_rows().get(name)) is not None:
+    """Return the machine `name`. Raises ValueError with the nearest name, and all names of its family or of `machines.csv`."""
+    if (found := machines().get(name)) is not None:
+        return found
+    if (row := cpu_rows().get(name)) is not None:
         return _machine(row)
-    return named(name, machines(), "instance type")
+    family = {each: _machine(row) for each, row in cpu_rows().items() if each.partition(".")[0] == name.partition(".")[0]}
+    return named(name, family or machines(), "instance type")
 
 
 @cache
 def cpu_rows() -> dict[str, dict[str, str]]:
     """Return a row for each instance type of `ec2_cpu.csv` by its name, with the columns of `machines.csv`."""
-    import csv
-
-    with CPU_FILE.open(encoding="utf-8", newline="") as table:
-        families = list(csv.DictReader(table))
     common = {"provider": "ec2", "accelerator": "", "accelerators": "0", "networkCards": "1", "efa": "0", "hugepages2MiMiB": "0"}
     rows = {}
-    for family in families:
+    for family in table("components/nodes/ec2_cpu.csv"):
         for size in family["sizes"].split():
             name, *figures = size.split(":")
             shape = dict(zip(("cpu", "memoryGiB", "nvmeGB", "maxPods"), figures, strict=True), architecture=family["architecture"])
@@ -96,10 +88,7 @@ def cpu_rows() -> dict[str, dict[str, str]]:
 @cache
 def machines() -> Mapping[str, Machine]:
     """Return every row by name, in the table's order."""
-    import csv
-
-    with Path(__file__).with_name("machines.csv").open(encoding="utf-8", newline="") as table:
-        return {row["name"]: _machine(row) for row in csv.DictReader(table)}
+    return {row["name"]: _machine(row) for row in table("components/nodes/machines.csv")}
 
 
 def machines_of(accelerator: str | None) -> tuple[Machine, ...]:

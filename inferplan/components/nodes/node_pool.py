@@ -1,7 +1,4 @@
-"""The nodes of a stack inside its cluster: fake nodes of simulated pools, RuntimeClasses and device plugins.
-
-It creates nothing for the nodes of an existing pool. A platform creates the machines of its pools.
-"""
+"""The nodes of a stack inside its cluster: fake nodes of simulated pools, RuntimeClasses and device plugins."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ class NodePool(pulumi.ComponentResource):
 
 
 class RuntimeClasses(pulumi.ComponentResource):
-    """The RuntimeClasses of pods on nodes that the stack creates; on existing nodes the vendor's operator installs them.
-
-    They belong to no pool: two pools of one vendor share the class.
-    """
+    """The RuntimeClasses of pods on nodes that the stack creates, shared by the pools of one vendor."""
 
     def __init__(self, name: str, classes: tuple[str, ...], *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:nodes:RuntimeClasses", name, {"spec": {"classes": list(classes)}}, opts)

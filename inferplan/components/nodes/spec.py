@@ -52,10 +52,10 @@ class FixedPool(Pool):
             count = self.instance_type.accelerators
             if bool(count) == (self.accelerator is not None):
                 return None
-            remedy = "write accelerator too, or leave instanceType.accelerators out"
+            remedy = "Write accelerator too, or leave instanceType.accelerators out"
             if self.accelerator:
-                remedy = "write how many accelerators a node has"
-            return f"instanceType.accelerators is {count} but accelerator is {self.accelerator or 'not set'}; {remedy}"
+                remedy = "Write how many accelerators a node has"
+            return f"instanceType.accelerators is {count} but accelerator is {self.accelerator or 'not set'}. {remedy}"
         carried = None if self.instance_type is None else machines.machine(self.instance_type).accelerator
         if self.instance_type is None or carried == self.accelerator:
             return None

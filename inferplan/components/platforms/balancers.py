@@ -1,7 +1,4 @@
-"""The load balancers that clouds put in front of a gateway. A cloud is added here, by the load balancers of its own folder.
-
-The gateway asks them for their limits, annotations and controller (`BalancerSpec`), and knows no cloud.
-"""
+"""The load balancers that clouds put in front of a gateway, by the folders of the clouds; the gateway knows no cloud."""
 
 from typing import TypeAlias
 

@@ -1,7 +1,4 @@
-"""The contract of a platform: the settings of a cluster (`Cluster`), and the resources of a stack outside Kubernetes (`Platform`).
-
-A cloud implements both, its kinds of pools and stores, and nothing else knows it. `inferplan/components/platforms/spec.py` registers them.
-"""
+"""The contract of a platform: the settings of a cluster (`Cluster`), and the resources of a stack outside Kubernetes (`Platform`)."""
 
 from __future__ import annotations
 
@@ -77,10 +74,7 @@ class Platform:
     def controllers(
         self, sections: Sections, *, seeds: tuple[pulumi.Output[str], ...], opts: pulumi.ResourceOptions
     ) -> tuple[pulumi.Resource, ...]:
-        """Install the controllers of the cluster; return what must be deleted after the namespace of the stack.
-
-        `seeds` are the secrets from which others are derived, the current one first. `opts` name the cluster.
-        """
+        """Install the controllers of the cluster, with the current seed first; return what must be deleted after the stack's namespace."""
         del sections, seeds, opts
         return ()
 
@@ -136,6 +130,10 @@ class Cluster(Spec, ABC):
     def assigns_pod_identities(self) -> bool:
         """True if pods get credentials of the cloud from their node, without calling its token service."""
         return False
+
+    def node_usd_per_hour(self, pool: Pool) -> float | None:  # noqa: ARG002 - clouds with a price list read it
+        """Return the list price of a node of `pool`; None without one."""
+        return None
 
     def adds_nodes(self, pool: Pool) -> bool:
         """True if nodes are added to `pool` when pods wait for one. Otherwise it keeps its `initial_nodes`."""

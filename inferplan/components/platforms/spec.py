@@ -1,7 +1,4 @@
-"""The platforms: every kind of cluster, and the kinds of pools that clouds add. A cloud is added here, by its own folder.
-
-The settings contain no credentials: those are in the user's kubeconfig and environment.
-"""
+"""The platforms: every kind of cluster, and the kinds of pools that clouds add. A cloud is added here, by its own folder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The pod of a preheat: rclone from its image, Python from another, the program from a ConfigMap, and the access to the source.
-
-It meets the restricted Pod Security profile and has no token of the cluster. Credentials are references to Secrets.
-"""
+"""The pod of a preheat: rclone from its image, Python from another, the program from a ConfigMap, and the access to the source."""
 
 import functools
 import json
@@ -29,6 +26,8 @@ from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.kube.names import HOSTNAME_LABEL, POOL_LABEL
 
 TARGET = "/target"
+METRICS_PORT, METRICS_PATH = 9091, "/metrics"
+_REPORTER = "serve_metrics.py"
 _HOME = "/opt/inferplan"
 _TOOLS = "/tools"
 _SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod, not the node's directory
@@ -44,6 +43,10 @@ def program() -> Mapping[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
 
 
+def reporter_program() -> Mapping[str, str]:
+    return {_REPORTER: (Path(__file__).parent / "sidecar" / _REPORTER).read_text(encoding="utf-8")}
+
+
 def pod_spec(
     preheat: PreheatSpec,
     request: Mapping[str, Any],
@@ -53,11 +56,11 @@ def pod_spec(
     code: str,
     labels: Mapping[str, str],
     folder: str | None = None,
+    reported: bool = False,
 ) -> core.PodSpecArgsDict:
-    """The pod for `request`. `code` names the ConfigMap with the program, `labels` are the pod's.
+    """The pod for `request`: `code` is the ConfigMap with the program, `folder` a directory of the target to make for servers.
 
-    `folder` is a directory of the target to make for servers that may write there but cannot make it.
-    """
+    With `reported`, a sidecar serves the metrics of the run."""
     nodes = target.nodes
     return present(
         core.PodSpecArgsDict(
@@ -72,7 +75,10 @@ def pod_spec(
             tolerations=None if nodes is None else tolerations_of(nodes.taints),
             affinity=_away_from_pools() if nodes is None else _one_per_node(labels),
             security_context=pod_security(user=preheat.run_as_user),
-            init_containers=_init_containers(preheat, source, folder),
+            init_containers=[
+                *_init_containers(preheat, source, folder),
+                *([_reporter(image_of(preheat, source), request["job"])] if reported else []),
+            ],
             containers=[_container(preheat, request, source, target)],
             volumes=_volumes(source, target, code),
         )
@@ -99,6 +105,27 @@ def _init_containers(preheat: PreheatSpec, source: ModelSource, folder: str | No
         make = ["mkdir", "-p", f"{TARGET}/{folder}"]
         containers.append(container("folder", image_of(preheat, source), make, {"cpu": "10m", "memory": "32Mi"}, ("target", TARGET)))
     return containers
+
+
+def _reporter(image: str, job: str) -> core.ContainerArgsDict:
+    """A sidecar that serves the metrics file of the run; Kubernetes ends it with the run."""
+    amounts = {"cpu": "10m", "memory": "64Mi"}
+    return core.ContainerArgsDict(
+        name="metrics",
+        image=image,
+        restart_policy="Always",
+        command=["python3", f"{_HOME}/payload/{_REPORTER}", f"{TARGET}/.inferplan/metrics/{job}.prom", str(METRICS_PORT)],
+        working_dir="/",
+        env=environment({"PATH": _HUB_PATH, "HOME": _SCRATCH, "PYTHONDONTWRITEBYTECODE": "1", **NO_DEVICES}),
+        ports=[core.ContainerPortArgsDict(name="metrics", container_port=METRICS_PORT)],
+        resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
+        security_context=container_security(non_root=True),
+        volume_mounts=[
+            core.VolumeMountArgsDict(name="program", mount_path=f"{_HOME}/payload", read_only=True),
+            core.VolumeMountArgsDict(name="scratch", mount_path=_SCRATCH),
+            core.VolumeMountArgsDict(name="target", mount_path=TARGET, read_only=True),
+        ],
+    )
 
 
 def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSource, target: VolumeClaim) -> core.ContainerArgsDict:

@@ -1,16 +1,15 @@
-"""The Job that copies a model to a share, or to the disk of each node, and verifies it; and the mount for the model's servers.
-
-It requests no accelerator. It prefers CPU nodes, unless it fills the disks of accelerator nodes. Its program is in `payload`.
-"""
+"""The Job that copies a model to a share, or to the disk of each node, and verifies it; and the mount for the model's servers."""
 
 import pulumi
 
 from inferplan.components.fields import present
 from inferplan.components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim, WorkloadIdentity
 from inferplan.components.kubernetes import batch, core, meta, networking
+from inferplan.components.monitoring.observed import scrape_annotations
+from inferplan.components.monitoring.spec import MonitoringSpec
 from inferplan.components.naming import bounded, labels, selector
 from inferplan.components.network import policy, store_edges
-from inferplan.components.preheat.pod import TARGET, pod_spec, program
+from inferplan.components.preheat.pod import METRICS_PATH, METRICS_PORT, TARGET, pod_spec, program, reporter_program
 from inferplan.components.preheat.request import cache_path, code_key, deadline_seconds, job_key, request_of
 from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.components.storage.spec import WeightsSpec
@@ -35,7 +34,7 @@ class PreheatJob(pulumi.ComponentResource):
 
     mount: ModelMount
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one part of the component's spec or a handle
         self,
         name: str,
         weights: WeightsSpec,
@@ -45,13 +44,16 @@ class PreheatJob(pulumi.ComponentResource):
         target: VolumeClaim,
         namespace: pulumi.Input[str],
         folder: str | None = None,
+        monitoring: MonitoringSpec | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:preheat:PreheatJob", name, {"weights": weights.intent(), "preheat": preheat.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
         request = request_of(name, weights, preheat, source=source, target=TARGET)
         deadline = deadline_seconds(weights, preheat)
-        files = program()
+        timeouts = pulumi.CustomTimeouts(create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s")
+        reported = monitoring is not None and monitoring.scrape is not None and monitoring.scrape.preheats
+        files = {**program(), **reporter_program()} if reported else program()
         code_name = bounded(f"{name}-preheat", code_key(files))
         code = core.ConfigMap(
             code_name,
@@ -62,8 +64,9 @@ class PreheatJob(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["data"])),
         )
         pod_labels = selector(COMPONENT, name)
-        pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=pod_labels, folder=folder)
+        pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=pod_labels, folder=folder, reported=reported)
         job_name = bounded(f"{name}-preheat", job_key(pod, target))
+        found = scrape_annotations(monitoring, METRICS_PORT, METRICS_PATH) if reported else {}
         gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
         # The node mounts a volume outside the pod's network.
         if not isinstance(source, VolumeClaim):
@@ -78,16 +81,14 @@ class PreheatJob(pulumi.ComponentResource):
             job_name,
             metadata=meta.ObjectMetaArgsDict(name=job_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=REPEATED),
             spec=_job_spec(
-                core.PodTemplateSpecArgsDict(metadata=meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name)), spec=pod),
+                core.PodTemplateSpecArgsDict(
+                    metadata=present(meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name), annotations=dict(found) or None)), spec=pod
+                ),
                 deadline,
                 ttl=preheat.ttl_seconds_after_finished,
                 nodes=None if target.nodes is None else target.nodes.nodes,
             ),
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                depends_on=[code, *gates],
-                custom_timeouts=pulumi.CustomTimeouts(create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s"),
-            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[code, *gates], custom_timeouts=timeouts),
         )
         self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source), gate=job, marked=True, folder=folder)
         self.register_outputs({"directory": self.mount.sub_path})

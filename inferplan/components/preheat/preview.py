@@ -1,7 +1,4 @@
-"""A preview of a preheat: which files it would copy, link or keep, and which old rounds it would remove.
-
-It lists the source, and reads the share if that is mounted here. It writes nothing, takes no lock and copies no file.
-"""
+"""A preview of a preheat, which writes nothing: files that it would copy, link or keep, and old rounds that it would remove."""
 
 import os
 import shutil

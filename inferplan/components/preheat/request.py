@@ -31,10 +31,7 @@ _START_SECONDS = 600
 
 
 def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ModelSource) -> str:
-    """The directory of these files on the share: model, content key and round, so that no file is ever overwritten.
-
-    Two models of the same source, revision and globs share one directory.
-    """
+    """The directory of these files on the share: model, content key and round, so that no file is ever overwritten."""
     names = (json.dumps(weights.files, sort_keys=True),) if weights.files else ()
     _kind, _root, origin = _location(source, weights)
     key = content_key(origin, weights.revision or "", *preheat.include, "\x01", *preheat.exclude, *names)

@@ -50,17 +50,14 @@ class Verdict:
 
 
 def caches(path: Path) -> list[Path]:
-    """The model directories at `path`: itself, or those below it on a share.
-
-    Raises ValueError if there is none.
-    """
+    """The model directories at `path`: itself, or those below it on a share. Raises ValueError if there is none."""
     if not path.is_dir():
-        raise ValueError(f"{path} is not a directory; give a share, or a directory with a {READY} file")
+        raise ValueError(f"{path} is not a directory. Name a share, or a directory with a {READY} file")
     if _marked(path):
         return [path]
     directories = sorted(each for each in (*path.glob("*/*"), *path.glob("*")) if each.is_dir() and _marked(each))
     if not directories:
-        raise ValueError(f"no {READY} file at {path} or up to two levels below; give a share, or a directory that a preheat made")
+        raise ValueError(f"no {READY} file at {path} or up to two levels below. Name a share, or a directory that a preheat made")
     return directories
 
 

@@ -1,7 +1,4 @@
-"""The Kueue objects of a stack: a flavor per pool, and a ClusterQueue, a LocalQueue and priorities per queue.
-
-It does not install Kueue. Workloads have the labels of `inferplan.components.queue.spec`.
-"""
+"""The Kueue objects of a stack: a flavor per pool, and a ClusterQueue, a LocalQueue and priorities per queue."""
 
 from __future__ import annotations
 

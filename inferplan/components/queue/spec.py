@@ -1,7 +1,4 @@
-"""The settings of a Kueue queue: its pools, their quotas, and priorities, and the names and labels of its objects. The terms are Kueue's.
-
-Validation of the stack checks that quotas fit the pools and models fit the quotas.
-"""
+"""The settings of a Kueue queue in Kueue's terms: pools, quotas and priorities, and the names and labels of its objects."""
 
 from __future__ import annotations
 

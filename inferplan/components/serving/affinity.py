@@ -1,7 +1,4 @@
-"""The affinity of a model's pods: terms on nodes of the pool, and models to share nodes with or to avoid.
-
-Labels, taints and runtime class select the pool; no term can move a pod off it.
-"""
+"""The affinity of a model's pods on the nodes of their pool: terms on nodes, and models to share nodes with or to avoid."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The requests of one replica, and the times that it has to start, drain and roll out. Plain arithmetic, without Kubernetes.
-
-Every timeout of a model comes from here, so that a kubelet never kills a server that still loads, and Pulumi never gives up
-before Kubernetes does.
-"""
+"""The requests of one replica, and the times that it has to start, drain and roll out. Every timeout of a model comes from here."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, gcd
 
 from inferplan.components.handles import NodeTarget
+from inferplan.components.serving.model_parts import PlacedModel
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.kube.names import EFA_RESOURCE, EPHEMERAL_STORAGE, HUGEPAGES
 from inferplan.kube.quantity import bytes_of, canonical
@@ -72,7 +69,7 @@ def demand_of(spec: ServedModel, count: int, target: NodeTarget) -> dict[str, st
     return demand | scratch_of(spec, target, memory=demand["memory"], share=share).request(share, target)
 
 
-def uses_efa(spec: ServedModel, target: NodeTarget) -> bool:
+def uses_efa(spec: PlacedModel, target: NodeTarget) -> bool:
     """True if the model's replicas span nodes of a pool with EFA interfaces."""
     return spec.spans_nodes and target.capacity.efa > 0
 
@@ -100,16 +97,13 @@ def replica_scratch(spec: ServedModel, count: int, target: NodeTarget) -> Scratc
     return scratch_of(spec, target, memory=demand_of(spec, count, target)["memory"], share=share_of(count, target))
 
 
-def accelerators_of_others(models: Mapping[str, ServedModel], name: str) -> int:
+def accelerators_of_others(models: Mapping[str, PlacedModel], name: str) -> int:
     pool = models[name].pool
     return sum(each.most_accelerators for other, each in models.items() if other != name and each.pool == pool)
 
 
-def scattered_accelerators(models: Mapping[str, ServedModel], name: str, nodes: int) -> int:
-    """Return the most free accelerators that can be on nodes with too few of them for a pod of model `name`.
-
-    Pods of other models that request another number leave remainders: 2 + 2 free accelerators on two nodes hold no pod that needs 4.
-    """
+def scattered_accelerators(models: Mapping[str, PlacedModel], name: str, nodes: int) -> int:
+    """Return the most free accelerators on nodes with too few of them for a pod of model `name`: 2 + 2 on two nodes hold no pod of 4."""
     model = models[name]
     count = model.accelerators_per_pod
     others = [each for other, each in models.items() if other != name and each.pool == model.pool and each.accelerators_per_pod % count]

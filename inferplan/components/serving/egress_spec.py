@@ -1,7 +1,4 @@
-"""The outgoing traffic of a model's pods: servers that they may call, and a proxy. Without it they reach DNS and their model store only.
-
-A NetworkPolicy matches pods and networks, never host names, so the name of a host outside the cluster needs its networks or a proxy.
-"""
+"""The outgoing traffic of a model's pods: servers that they may call by network, and a proxy. By default: DNS and their model store."""
 
 from __future__ import annotations
 

@@ -7,12 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from inferplan.components.handles import Endpoint, EndpointProtocol, ModelMount, NodeTarget, ObjectStore, SecretRef
+from inferplan.components.serving.model_parts import StoredModel
 from inferplan.components.serving.served_model import ServedModel
 
 if TYPE_CHECKING:
     import pulumi
 
 EngineSpec_contra = TypeVar("EngineSpec_contra", bound=ServedModel, contravariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceSink:
+    """The address of a collector for OTLP over HTTP, and the percent of the requests that are traced."""
+
+    url: str
+    percent: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +32,9 @@ class Site:
     that of the gateway first: servers read keys once, so a changed mark in the pod template restarts them. There are two keys while the
     stack has a previous seed. `images` is ready when the pool's nodes have the image, None if nothing pulls it. `artifacts` are further
     files by name, on the claim of the weights. `gateway_ready` are created before the servers and deleted after them.
-    `accelerators_of_others` are the accelerators of the pool that other models request. `prometheus` is the address that scalers query.
+    `public_names` are names of routes, which requests to this model may have. `accelerators_of_others` are the accelerators of the pool that other models request. `prometheus` is the address that scalers query,
+    `prometheus_login` the authentication mode of its TriggerAuthentication, None without a login. `tracing`
+    is where an engine that `traces` sends its traces.
     """
 
     namespace: pulumi.Input[str]
@@ -37,8 +48,11 @@ class Site:
     images: pulumi.Resource | None = None
     accelerators_of_others: int = 0
     prometheus: str | None = None
+    prometheus_login: str | None = None
+    tracing: TraceSink | None = None
     gateway_ready: tuple[pulumi.Resource, ...] = ()
     artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
+    public_names: tuple[str, ...] = ()
 
 
 class Engine(Protocol[EngineSpec_contra]):
@@ -53,7 +67,7 @@ class Engine(Protocol[EngineSpec_contra]):
         ...
 
 
-def mounted_weights(name: str, spec: ServedModel, site: Site) -> ModelMount | None:
+def mounted_weights(name: str, spec: StoredModel, site: Site) -> ModelMount | None:
     """Return the mounted files of a model whose engine reads files. Raises TypeError if they are in a bucket."""
     if isinstance(site.weights, ObjectStore):
         raise TypeError(f"models.{name}: {spec.engine} reads files and the weights are in a bucket. Add preheat: {{into: <nfs store>}}.")

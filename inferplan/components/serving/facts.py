@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from inferplan.components.handles import Endpoint
+from inferplan.components.handles import Endpoint, NodeTarget
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.storage.fields import Store
 from inferplan.components.storage.spec import WeightsSpec
@@ -25,7 +25,7 @@ _MEANINGS = {
 }
 
 
-def model_facts(endpoint: Endpoint, spec: ServedModel, stores: Mapping[str, Store]) -> ModelFacts:
+def model_facts(endpoint: Endpoint, spec: ServedModel, stores: Mapping[str, Store], target: NodeTarget | None = None) -> ModelFacts:
     weights = spec.stored_files
     facts = spec.facts_as(
         ModelFacts,
@@ -40,11 +40,30 @@ def model_facts(endpoint: Endpoint, spec: ServedModel, stores: Mapping[str, Stor
         replicas=spec.min_replicas,
         max_replicas=spec.max_replicas,
         signals=spec.scaling_signals,
+        traffic={} if spec.traffic is None else spec.traffic.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        slo={} if spec.slo is None else spec.slo.model_dump(mode="json", by_alias=True),
+        batching=_batching(spec, target),
     )
     found: dict[str, Any] = {name: {} for name in _MEANINGS}
     settings = _without_meaning(facts.settings, "", found)
     del found[""]
     return replace(facts, settings=settings, **found)
+
+
+def _batching(spec: ServedModel, target: NodeTarget | None) -> Mapping[str, Any]:
+    """Return the facts of the engine that predictions read; empty without traffic, so that no other report depends on it."""
+    if spec.traffic is None or target is None or target.accelerator is None:
+        return {}
+    from inferplan.components.serving.scaling import cooldown_seconds
+    from inferplan.components.serving.workload import budget
+
+    times = budget(spec, target)
+    seconds = {"startSeconds": times.loading}
+    if spec.scaling is not None:
+        seconds["stabilizationSeconds"] = cooldown_seconds(spec.scaling, times)
+    image = spec.image or target.accelerator.engine(spec.engine).image
+    batching = spec.batching(target.accelerator)
+    return {**seconds, **({"image": image} if batching is None else batching.document(image))}
 
 
 def _without_meaning(settings: Mapping[str, Any], path: str, found: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from inferplan.components.serving.scaling import POLLING_SECONDS
+from inferplan.components.serving.scaling_spec import POLLING_SECONDS
 from inferplan.components.serving.workload import budget
 
 if TYPE_CHECKING:

@@ -1,8 +1,4 @@
-"""Replicas of one pod as a Deployment, and of several pods (a leader that serves requests, workers that join it) as a LeaderWorkerSet.
-
-The set's operator is not installed here. It makes a headless Service with the name of the set, so the set has another name than the
-model's Service.
-"""
+"""Replicas of one pod as a Deployment, and of several pods (a leader that serves, workers that join it) as a LeaderWorkerSet."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from inferplan.components.network import pods
 from inferplan.components.serving import workload
 from inferplan.components.serving.demand import Timing
 from inferplan.components.serving.engine import Site
-from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.model_parts import PlacedModel
 from inferplan.kube.names import DOMAIN
 
 ROLE = f"{DOMAIN}/role"
@@ -31,7 +27,7 @@ def set_name(model: str) -> str:
     return f"{model}-group"
 
 
-def scale_target(name: str, spec: ServedModel) -> dict[str, str]:
+def scale_target(name: str, spec: PlacedModel) -> dict[str, str]:
     """Return the workload of model `name`, as a scaler names it."""
     if spec.pods == 1:
         return {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
@@ -39,19 +35,16 @@ def scale_target(name: str, spec: ServedModel) -> dict[str, str]:
 
 
 def answering(name: str) -> dict[str, str]:
-    """Return the labels of the pods that serve the model, the same for replicas of one pod and of several.
-
-    So the Service selects the pods of both while a model changes from one form to the other, and never a group's workers.
-    """
+    """Return the labels of the pods that serve the model: replicas of one pod, and leaders of several, but never workers."""
     return {**selector(workload.COMPONENT, name), ROLE: "leader"}
 
 
-def _surge(spec: ServedModel) -> tuple[int, int]:
+def _surge(spec: PlacedModel) -> tuple[int, int]:
     """Return maxSurge and maxUnavailable. In place, a replica's accelerators are free before its successor requests them, even in a full pool."""
     return (1, 0) if spec.rollout == "surge" else (0, 1)
 
 
-def deployment(name: str, spec: ServedModel, pod: core.PodTemplateSpecArgsDict, *, times: Timing) -> apps.DeploymentSpecArgsDict:
+def deployment(name: str, spec: PlacedModel, pod: core.PodTemplateSpecArgsDict, *, times: Timing) -> apps.DeploymentSpecArgsDict:
     max_surge, max_unavailable = _surge(spec)
     return apps.DeploymentSpecArgsDict(
         replicas=spec.min_replicas,
@@ -68,7 +61,7 @@ def deployment(name: str, spec: ServedModel, pod: core.PodTemplateSpecArgsDict, 
 
 def leader_worker_set(
     name: str,
-    spec: ServedModel,
+    spec: PlacedModel,
     leader: core.PodTemplateSpecArgsDict,
     worker: core.PodTemplateSpecArgsDict,
     *,

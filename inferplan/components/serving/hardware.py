@@ -9,6 +9,7 @@ from inferplan.components.serving.demand import uses_efa
 
 if TYPE_CHECKING:
     from inferplan.components.handles import NodeTarget
+    from inferplan.components.serving.model_parts import PlacedModel
     from inferplan.components.serving.served_model import ServedModel
 
 # The software aborts (exit 134) when it cannot write there: ENV HABANA_LOGS of every image (HabanaAI/Setup_and_Install
@@ -43,7 +44,7 @@ def torch_environment(target: NodeTarget, *, libraries: Collection[str | None]) 
     return {"PT_HPU_LAZY_MODE": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 
 
-def network_environment(spec: ServedModel, target: NodeTarget) -> dict[str, str]:
+def network_environment(spec: PlacedModel, target: NodeTarget) -> dict[str, str]:
     """Return the variables of libfabric and NCCL for replicas that exchange data over EFA; empty for all others.
 
     aws-samples/awsome-distributed-training, 1.architectures/efa-cheatsheet.md and nccl-tests.yaml, read 2026-11. FI_EFA_USE_DEVICE_RDMA

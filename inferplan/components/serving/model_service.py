@@ -1,7 +1,4 @@
-"""The objects of one model that is served from a Deployment or a LeaderWorkerSet, the same for every engine.
-
-It serves inside the cluster only. The gateway checks the consumers' keys; none of them reaches a server.
-"""
+"""The objects of one model that is served from a Deployment or a LeaderWorkerSet, inside the cluster, the same for every engine."""
 
 from __future__ import annotations
 
@@ -31,10 +28,7 @@ MODEL_SERVICE = "inferplan:serving:ModelService"
 
 
 class ModelService(pulumi.ComponentResource):
-    """Deployment (or LeaderWorkerSet), Service, network policy, disruption budget, and a ConfigMap if the engine has files; exports `endpoint`.
-
-    `prepare` declares what an engine makes of the weights before servers may start, and returns the site with the gate to wait for.
-    """
+    """Deployment (or LeaderWorkerSet), Service, network policy, disruption budget, and a ConfigMap for files; exports `endpoint`."""
 
     endpoint: Endpoint
 

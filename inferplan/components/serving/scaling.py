@@ -1,7 +1,4 @@
-"""The scaler of a model: a KEDA ScaledObject on metrics, or a HorizontalPodAutoscaler on CPU. Engines that scale themselves get none.
-
-Nothing here sets a number of replicas: `spec.replicas` of a scaled workload belongs to its scaler (`inferplan/kube/field_owners.py`).
-"""
+"""The scaler of a model, which owns `spec.replicas`: a KEDA ScaledObject on metrics, or a HorizontalPodAutoscaler on CPU."""
 
 from __future__ import annotations
 
@@ -12,17 +9,17 @@ from typing import TYPE_CHECKING, Any, cast
 import pulumi
 
 from inferplan.components.kubernetes import CustomResource, autoscaling
-from inferplan.components.serving.scaling_spec import IN_FLIGHT_QUERY, MODEL, PODS, Query
+from inferplan.components.naming import PROMETHEUS_LOGIN
+from inferplan.components.serving.scaling_spec import IN_FLIGHT_QUERY, MODEL, PODS, POLLING_SECONDS, Query
 
 if TYPE_CHECKING:
     from inferplan.components.handles import Endpoint
     from inferplan.components.kubernetes import meta
     from inferplan.components.serving.demand import Timing
     from inferplan.components.serving.engine import Site
+    from inferplan.components.serving.model_parts import PlacedModel
     from inferplan.components.serving.scaling_spec import ScalingSpec
-    from inferplan.components.serving.served_model import ServedModel
 
-POLLING_SECONDS = 15  # as in vLLM's production stack (its KEDA example, 2026-08)
 _SHORTEST_COOLDOWN_SECONDS = 300
 # Limits of autoscaling/v2: a window of at most an hour, periods of at most half an hour.
 _LONGEST_WINDOW_SECONDS, _LONGEST_PERIOD_SECONDS = 3600, 1800
@@ -31,7 +28,7 @@ _GATEWAY_REQUESTS = "inferplan_gateway_requests_total"
 _WAKING = Query(f"clamp_max(sum(increase({_GATEWAY_REQUESTS}{{{MODEL}}}[2m])) + {IN_FLIGHT_QUERY.text}, 1)")
 
 
-def counted(endpoint: Endpoint, spec: ServedModel, start_seconds: int) -> Endpoint:
+def counted(endpoint: Endpoint, spec: PlacedModel, start_seconds: int) -> Endpoint:
     """Return `endpoint` with what the gateway must do for the scaler: count requests, and say how long a start takes."""
     if spec.scaling is None:
         return endpoint
@@ -41,7 +38,7 @@ def counted(endpoint: Endpoint, spec: ServedModel, start_seconds: int) -> Endpoi
 
 def scaler(
     name: str,
-    spec: ServedModel,
+    spec: PlacedModel,
     site: Site,
     *,
     target: Mapping[str, str],
@@ -84,7 +81,7 @@ def scaler(
             "cooldownPeriod": cooldown,
             "initialCooldownPeriod": cooldown,
             "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior}},
-            "triggers": [_trigger(signal, query, threshold, spec, site, labels) for signal, query, threshold in triggers],
+            "triggers": [_trigger(signal, query, threshold, site, labels) for signal, query, threshold in triggers],
         },
         opts=opts,
     )
@@ -95,24 +92,28 @@ def cooldown_seconds(scaling: ScalingSpec, times: Timing) -> int:
     return max(_SHORTEST_COOLDOWN_SECONDS, times.loading) if scaling.cooldown_seconds is None else scaling.cooldown_seconds
 
 
-def _trigger(signal: str, query: Query, threshold: float, spec: ServedModel, site: Site, labels: Mapping[str, str]) -> dict[str, Any]:
+def _trigger(signal: str, query: Query, threshold: float, site: Site, labels: Mapping[str, str]) -> dict[str, Any]:
     def text(namespace: str) -> str:
         written = query.text
         for mark, chosen in labels.items():
             written = written.replace(f"{{{mark}}}", f'{{namespace="{namespace}",{chosen}}}')
         return written
 
-    asleep = spec.min_replicas == 0 and PODS in query.text
+    modes = {} if site.prometheus_login is None else {"authModes": site.prometheus_login}
+    reference = {} if site.prometheus_login is None else {"authenticationRef": {"name": PROMETHEUS_LOGIN}}
     return {
         "type": "prometheus",
         "name": signal.replace("_", "-"),
         "metricType": query.type,
+        **reference,
         "metadata": {
+            **modes,
             "serverAddress": site.prometheus or "",
             "query": pulumi.Output.from_input(site.namespace).apply(text),
             "threshold": f"{threshold:g}",
-            # A metric that is missing is an error, and the number of replicas stays as it is; at zero replicas none can exist.
-            "ignoreNullValues": "true" if asleep else "false",
+            # A metric that is missing is an error, and the number of replicas stays as it is. At zero replicas the pods have none, and KEDA
+            # starts the first one by the requests at the gateway.
+            "ignoreNullValues": "false",
         },
     }
 

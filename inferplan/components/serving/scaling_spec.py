@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, TypeAlias, get_args
 
-from pydantic import Discriminator, Field, PositiveFloat, PositiveInt, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, PositiveFloat, PositiveInt, Tag, model_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.spec import Spec
@@ -59,6 +59,19 @@ QUEUE_TIME = ScalingSignals.model_validate({"queueMilliseconds": 100})
 """Of engines behind Triton."""
 
 
+POLLING_SECONDS = 15
+"""Seconds between two questions of KEDA, as in vLLM's production stack (its KEDA example, 2026-08)."""
+
+
+def _cooldown(seconds: int) -> int:
+    if seconds < 2 * POLLING_SECONDS:
+        raise ValueError(
+            f"{seconds} s is shorter than two measurements: KEDA reads the load every {POLLING_SECONDS} s, so one quiet moment between two requests "
+            f"would stop a replica that took minutes to load. Use at least {2 * POLLING_SECONDS}, or leave it out"
+        )
+    return seconds
+
+
 class ScalingSpec(Spec):
     """A number of replicas that follows the load, between `min` and `max`."""
 
@@ -68,8 +81,10 @@ class ScalingSpec(Spec):
     """The maximum number of replicas. The pool, the quota and the budget must have room for it."""
     on: ScalingSignals = ScalingSignals()
     """The signals that the number follows. Default: the engine's own."""
-    cooldown_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
-    """Seconds of low load before replicas stop. Default: the time that a replica needs to start, 5 minutes at least."""
+    cooldown_seconds: (
+        Annotated[int, Field(le=86_400, json_schema_extra={"minimum": 2 * POLLING_SECONDS}), AfterValidator(_cooldown)] | None
+    ) = None
+    """Seconds of low load before replicas stop, 30 at least. Default: the time that a replica needs to start, 5 minutes at least."""
 
     @model_validator(mode="after")
     def _bounds_and_signals_fit(self) -> Self:

@@ -1,45 +1,36 @@
-"""The settings that models of every engine share, and the properties of models that engines define.
-
-A spec checks only itself and its pool. Validation of the stack checks that its pool, store and consumers exist.
-"""
+"""The settings that models of every engine share. Validation of the stack checks that a pool, store and consumer exist."""
 
 from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.preheat.spec import ArtifactSpec, PreheatSpec
 from inferplan.components.serving.affinity import AffinitySpec
+from inferplan.components.serving.model_parts import CalledModel, PlacedModel, StoredModel
 from inferplan.components.serving.pod_settings import RESERVED_ENV, EnvValue, ModelResources, PodSettings
-from inferplan.components.serving.scaling_spec import SIGNALS, ReplicaRange, Replicas
+from inferplan.components.serving.scaling_spec import SIGNALS, Replicas
+from inferplan.components.serving.traffic_spec import PlannedTraffic
 from inferplan.components.spec import Bytes, DnsLabel, FieldError, PinnedImage, SpecError, duplicates
 from inferplan.components.storage.spec import WeightsSpec
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from inferplan.components.handles import ModelTensors, NodeTarget, TextTensors
-
-
-class ServedModel(ReplicaRange, PodSettings, ABC):
+class ServedModel(CalledModel, StoredModel, PlacedModel, PlannedTraffic, PodSettings, ABC):
     """The settings of models of every engine: where the weights come from, where they run, who may call them."""
 
-    can_span_nodes: ClassVar[bool] = False
-    """True if one replica can have accelerators of several nodes."""
-    calls_are_few: ClassVar[bool] = False
-    """True if every call that may pass a gateway can be listed with its path, which some gateways need."""
     keeps_objects: ClassVar[bool] = False
     """True if the engine keeps its objects in /dev/shm and spills them to /tmp, so that both follow the pod's memory."""
     reserved_env: ClassVar[Mapping[str, str]] = RESERVED_ENV
     """Variables that users cannot set, each with the reason."""
     reserved_names: ClassVar[Mapping[str, str]] = {}
     """Names that no model of a stack may have, because servers of this engine would break, each with the reason."""
-    device_share: ClassVar[float] = 1.0
-    """The share of the accelerators' memory that weights may fill unless a field says otherwise."""
+
+    takes_public_names: ClassVar[bool] = False
+    """True if the server can be told further names of its model, those of public routes."""
 
     # A Deployment's pods are named after it, and a pod's host name ends at 63 characters: beyond this the random end is cut off.
     longest_name: ClassVar[int] = 46
@@ -119,124 +110,19 @@ class ServedModel(ReplicaRange, PodSettings, ABC):
         return env
 
     @property
-    def accelerators_field(self) -> str:
-        """The field that decides how many accelerators a pod has, as users write it."""
-        return "accelerators"
-
-    @property
-    def stored_files(self) -> WeightsSpec | None:
-        """The directory of a store that the servers read; None if they read none."""
-        return self.weights
-
-    @property
-    def stored_files_field(self) -> str:
-        """The field that names the source."""
-        return "weights"
-
-    @property
-    def reader_of_weights(self) -> str | None:
-        """The part of the model that reads weights; None if the image or the code can bring the model."""
-        return None
-
-    @property
-    def accelerators_per_pod(self) -> int:
-        return self.accelerators or 1
-
-    @property
-    def takes_prompts(self) -> bool:
-        """True if clients can send a prompt by a common protocol: OpenAI's, or Triton's generate."""
-        return True
-
-    @property
-    def texts(self) -> tuple[TextTensors, ...]:
-        """The models of a Triton server that take one prompt and answer with text."""
-        return ()
-
-    @property
-    def builds_engines(self) -> bool:
-        """True if a Job builds engines from the weights, on one node for all, so weights must be on shared storage."""
+    def traces(self) -> bool:
+        """True if the engine can send traces by OTLP."""
         return False
-
-    @property
-    def why_no_prompts(self) -> str:
-        """The inputs or outputs that keep the model from taking prompts, as a clause; empty if none does or they are not declared."""
-        return ""
-
-    @property
-    def tensors(self) -> tuple[ModelTensors, ...]:
-        """The inputs and outputs of the models that clients call, as far as the stack file declares them."""
-        return ()
-
-    @property
-    def most_accelerators(self) -> int:
-        return self.accelerators_per_pod * self.pods * self.max_replicas
-
-    @property
-    def pods(self) -> int:
-        """Number of pods of one replica, each on its own node if their accelerators require it."""
-        return 1
-
-    @property
-    def spans_nodes(self) -> bool:
-        """True if the accelerators of one replica are on several nodes, which then exchange every layer's results."""
-        return self.pods > 1
-
-    @property
-    def companions(self) -> Mapping[str, str]:
-        """The total requests of further pods without accelerators, by resource; `pods` is their number."""
-        return {}
-
-    @property
-    def operator_services(self) -> tuple[str, ...]:
-        """Services that an operator creates for this model: the parts of their names after the model's name and a hyphen."""
-        return ()
 
     @property
     def warms_up(self) -> bool:
         """True if the engine compiles before the first response, on accelerators that need it."""
         return True
 
-    @property
-    def usable_share(self) -> float:
-        """The share of the accelerators' memory that the engine may use."""
-        return self.device_share
-
-    @property
-    def reads_buckets(self) -> bool:
-        """True if the engine reads an S3 store itself; otherwise its weights must be preheated to a share."""
-        return False
-
-    def folder_on(self, target: NodeTarget) -> str | None:  # noqa: ARG002 - engines that compile read it
-        """The directory on the preheat's store that pods on `target` may write to; None if they write to none."""
-        return None
-
-    def spare_accelerators(self, target: NodeTarget, accelerators_of_others: int) -> int:
-        """The accelerators of the pool `target` that are free while all models run; negative if there are too few."""
-        return target.nodes * target.capacity.accelerators - accelerators_of_others - self.most_accelerators
-
-    def shared_pool_errors(self, target: NodeTarget, accelerators_of_others: int) -> Iterator[SpecError]:
-        """Check that the model can be replaced on the pool `target`, where other models use `accelerators_of_others` accelerators."""
-        held, needed = target.nodes * target.capacity.accelerators, self.accelerators_per_pod * self.pods
-        spare = self.spare_accelerators(target, accelerators_of_others)
-        if self.rollout == "surge" and needed > spare:
-            yield SpecError(
-                ("rollout",),
-                f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {held} accelerators free "
-                f"where {needed} {'is' if needed == 1 else 'are'} needed: it would wait indefinitely. Use inPlace, or enlarge the pool",
-            )
-
     def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
         """Yield each argument that the engine does not have, all options of the engine, and its name and version."""
         yield from ()
 
-    def problems_of_files(self, directory: Path, target: NodeTarget) -> Iterator[str]:  # noqa: ARG002 - engines that know the files read it
-        """The problems of the model's files in `directory`, which the servers would meet on `target`."""
-        yield from ()
-
     def queue_errors(self) -> Iterator[SpecError]:
         """Check that the model can wait in a queue; paths start below the model's name."""
-        yield from ()
-
-    def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - engines that judge the pool read it
-        """Check that the model can run on the pool `target`; paths start below the model's name."""
         yield from ()

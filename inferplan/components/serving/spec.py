@@ -1,6 +1,4 @@
-"""The union of every engine's models, discriminated by `engine`, and the engine of each: an engine is a folder next to this file, a
-name in the union and a case of `engine_of`.
-"""
+"""The union of every engine's models, discriminated by `engine`, and the engine of each: a folder, a name and a case of `engine_of`."""
 
 from __future__ import annotations
 

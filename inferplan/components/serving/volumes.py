@@ -1,8 +1,4 @@
-"""Volumes of model pods: scratch space, the model's files, artifacts, and what the user adds; and init containers that verify the files.
-
-A server starts only once its files are complete. The init containers run in the small image of the preheat, with no device and a read-only
-root: in an engine's image they would claim accelerators.
-"""
+"""Volumes of model pods: scratch space, the model's files, artifacts, and what the user adds; and init containers that verify files."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.components.preheat.verify import ready_check
 from inferplan.components.serving.demand import Scratch
 from inferplan.components.serving.hardware import LOGS, on_gaudi
+from inferplan.components.serving.pod_settings import PodSettings
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.images.catalogue import default_image
 from inferplan.kube.quantity import size_quantity
@@ -44,7 +41,7 @@ def scratch_mounts(spec: ServedModel, target: NodeTarget) -> list[core.VolumeMou
     return [core.VolumeMountArgsDict(name=name, mount_path=path) for name, path in paths.items()]
 
 
-def extra_volumes(spec: ServedModel) -> list[core.VolumeArgsDict]:
+def extra_volumes(spec: PodSettings) -> list[core.VolumeArgsDict]:
     """Return the volumes that the user adds. The prefix keeps their names apart from ours."""
     made = []
     for name, each in sorted(spec.volumes.items()):
@@ -57,7 +54,7 @@ def extra_volumes(spec: ServedModel) -> list[core.VolumeArgsDict]:
     return made
 
 
-def extra_mounts(spec: ServedModel) -> list[core.VolumeMountArgsDict]:
+def extra_mounts(spec: PodSettings) -> list[core.VolumeMountArgsDict]:
     return [
         present(
             core.VolumeMountArgsDict(
@@ -119,10 +116,7 @@ def artifact_gates(artifacts: Mapping[str, ModelMount], preheat: PreheatSpec | N
 def weights_gate(
     weights: ModelMount | ObjectStore | None, mounts: Sequence[core.VolumeMountArgsDict], preheat: PreheatSpec | None
 ) -> Iterator[core.ContainerArgsDict]:
-    """Yield an init container that ends with an error unless the mounted weights are marked READY; none if files have no mark.
-
-    The Job is awaited before the first pod; a pod that starts months later may find a changed share.
-    """
+    """Yield an init container that ends with an error unless the mounted weights are marked READY; none if files have no mark."""
     if isinstance(weights, ModelMount) and weights.marked:
         mount = next(each for each in mounts if each["name"] == MODEL_VOLUME and each.get("sub_path") == weights.sub_path)
         yield gate("verified", ready_check(str(mount["mount_path"])), mount, preheat)

@@ -1,7 +1,4 @@
-"""The pods of model servers, the same for every engine: placement, identity, probes, volumes, rollout.
-
-An engine decides which program runs; this module decides how it is probed, restricted and replaced.
-"""
+"""The pods of model servers, the same for every engine: placement, identity, probes, volumes, rollout."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ from inferplan.components.pod_parts import USER, container_security, pod_securit
 from inferplan.components.serving.demand import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, demand_of, replica_scratch, timing
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import gaudi_environment, network_environment, on_vendor
+from inferplan.components.serving.pod_settings import PodSettings
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.volumes import CACHE, extra_mounts, extra_volumes, scratch, scratch_mounts
 from inferplan.kube.names import EPHEMERAL_STORAGE, MODEL_REVISION
@@ -175,13 +173,13 @@ def container_ports(ports: Mapping[str, int]) -> list[core.ContainerPortArgsDict
     return [core.ContainerPortArgsDict(name=name, container_port=port) for name, port in ports.items()]
 
 
-def tolerations(spec: ServedModel, target: NodeTarget) -> list[core.TolerationArgsDict]:
+def tolerations(spec: PodSettings, target: NodeTarget) -> list[core.TolerationArgsDict]:
     """Return one toleration for each taint of the pool, by exact value, and those of the model."""
     written = (present(each.model_dump() | {"value": each.value or None}) for each in spec.tolerations)
     return [*tolerations_of(target.taints), *(cast("core.TolerationArgsDict", each) for each in written)]
 
 
-def pull_secrets(spec: ServedModel) -> list[core.LocalObjectReferenceArgsDict] | None:
+def pull_secrets(spec: PodSettings) -> list[core.LocalObjectReferenceArgsDict] | None:
     return [core.LocalObjectReferenceArgsDict(name=each.name) for each in spec.image_pull_secrets] or None
 
 

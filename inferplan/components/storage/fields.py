@@ -1,7 +1,4 @@
-"""The base class of model stores, and the field types that several kinds share: bucket names, networks, private CAs, paths.
-
-Nothing is looked up, and TLS verification is never disabled.
-"""
+"""The base class of model stores, and the field types that several kinds share: bucket names, networks, private CAs, paths."""
 
 from __future__ import annotations
 

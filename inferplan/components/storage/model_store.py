@@ -1,8 +1,4 @@
-"""The model stores that need no cloud: each gives its readers a handle, and none creates a bucket or an NFS export.
-
-An NFS export becomes a static volume and its claim. Stores without Kubernetes objects (a bucket, a server, an existing claim) are
-plain values.
-"""
+"""The model stores that need no cloud: each gives its readers a handle; an NFS export becomes a static volume and its claim."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from inferplan.components.handles import HubStore, ModelSource, NodeTarget, Obje
 from inferplan.components.network import RemoteStore
 from inferplan.components.storage.fields import Store
 from inferplan.components.storage.spec import S3StoreSpec
-from inferplan.components.storage.static_volume import NfsStore, NodeDisks
+from inferplan.components.storage.static_volume import NfsStore, NodeDisks, nfs_claim
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from inferplan.kube.quantity import bytes_of
@@ -66,6 +62,19 @@ def object_store(spec: S3StoreSpec) -> ObjectStore:
     )
 
 
+def source_of(spec: NfsStoreSpec | ClaimStoreSpec | S3StoreSpec | HttpStoreSpec | HubStoreSpec) -> ModelSource:
+    """Return the handle of a store by its settings alone, without the resources that make it."""
+    match spec:
+        case NfsStoreSpec():
+            return nfs_claim(spec)
+        case ClaimStoreSpec():
+            # If the claim does not exist, pods fail to mount it.
+            capacity = None if spec.capacity is None else bytes_of(spec.capacity)
+            return VolumeClaim(name=spec.claim_name, origin=f"pvc://{spec.claim_name}", capacity_bytes=capacity)
+        case S3StoreSpec() | HttpStoreSpec() | HubStoreSpec():
+            return remote_store(spec)
+
+
 def model_store(
     name: str,
     spec: Store,
@@ -81,11 +90,7 @@ def model_store(
             return SharedStore(NfsStore(name, spec, namespace=namespace, scope=scope, opts=opts).claim)
         case NodeDiskStoreSpec():
             return SharedStore(NodeDisks(name, spec, target=targets[spec.pool], namespace=namespace, scope=scope, opts=opts).claim)
-        case ClaimStoreSpec():
-            # If the claim does not exist, pods fail to mount it.
-            capacity = None if spec.capacity is None else bytes_of(spec.capacity)
-            return SharedStore(VolumeClaim(name=spec.claim_name, origin=f"pvc://{spec.claim_name}", capacity_bytes=capacity))
-        case S3StoreSpec() | HttpStoreSpec() | HubStoreSpec():
-            return SharedStore(remote_store(spec))
+        case ClaimStoreSpec() | S3StoreSpec() | HttpStoreSpec() | HubStoreSpec():
+            return SharedStore(source_of(spec))
         case _:
             raise TypeError(f"storage.{name}: a store of kind {spec.kind} needs its cloud's platform")

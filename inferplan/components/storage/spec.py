@@ -1,8 +1,4 @@
-"""The settings of model stores, and of the weights that a model reads from one.
-
-Validation rejects what AWS or the mount would reject later, for example an invalid bucket name, an endpoint with a password, or a
-path that leaves its volume.
-"""
+"""The settings of model stores, and of the weights that a model reads from one."""
 
 from __future__ import annotations
 

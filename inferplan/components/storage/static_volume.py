@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pulumi
 
@@ -67,11 +68,14 @@ def static_claim(
     return claim_name, claim
 
 
-class NfsStore(pulumi.ComponentResource):
-    """An NFS export as a static PersistentVolume and its claim (RWX), bound by name; exports `claim`.
+def nfs_claim(spec: NfsStoreSpec) -> VolumeClaim:
+    """Return the claim of an NFS export, without the resource that makes it."""
+    name = bounded("nfs", content_key(spec.server, spec.path, *spec.mount_options))
+    return VolumeClaim(name=name, origin=f"nfs://{spec.server}{spec.path}", capacity_bytes=bytes_of(spec.capacity))
 
-    `namespace` and `scope` are those of `static_claim`, which also describes what a change of the spec does.
-    """
+
+class NfsStore(pulumi.ComponentResource):
+    """An NFS export as a static PersistentVolume and its claim (RWX), bound by name, as `static_claim` makes them; exports `claim`."""
 
     def __init__(
         self, name: str, spec: NfsStoreSpec, *, namespace: pulumi.Input[str], scope: str, opts: pulumi.ResourceOptions | None = None
@@ -85,8 +89,7 @@ class NfsStore(pulumi.ComponentResource):
             "mount_options": list(spec.mount_options),
         }
         claim_name, claim = static_claim(name, "nfs", volume, key=key, scope=scope, namespace=namespace, parent=self)
-        origin, capacity = f"nfs://{spec.server}{spec.path}", bytes_of(spec.capacity)
-        self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=origin, capacity_bytes=capacity, ready=claim)
+        self.claim: VolumeClaim = replace(nfs_claim(spec), ready=claim)
         self.register_outputs({"claim": claim_name})
 
 

@@ -1,7 +1,4 @@
-"""The settings of stores that pods mount: an existing claim, an NFS export, and a directory on every node of a pool.
-
-A stack creates none of them, except the directory if it creates the nodes.
-"""
+"""The settings of stores that pods mount: an existing claim, an NFS export, and a directory on every node of a pool."""
 
 from __future__ import annotations
 

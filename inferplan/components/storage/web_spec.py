@@ -1,7 +1,4 @@
-"""The settings of model stores on the web: an HTTP(S) server, and a Hugging Face hub.
-
-Both are only read. Validation rejects URLs with a password or a query: credentials belong in Secrets.
-"""
+"""The settings of model stores on the web, which are only read: an HTTP(S) server, and a Hugging Face hub."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sends one prompt to a model through its gateway, over HTTP or KServe's gRPC service, and yields the answer as it arrives.
-
-Every failure ends as an OperationError that names the address and the remedy; none of them quotes the key.
-"""
+"""Sends one prompt to a model through its gateway, over HTTP or KServe's gRPC service, and yields the answer as it arrives."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
 
 # gRPC's codes for the HTTP statuses of the gateway (inferplan/components/gateway/answers.py).
-_STATUSES = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "UNIMPLEMENTED": 404, "RESOURCE_EXHAUSTED": 429, "DEADLINE_EXCEEDED": 504}
+_STATUSES = {"UNAUTHENTICATED": 401, "NOT_FOUND": 404, "UNIMPLEMENTED": 404, "RESOURCE_EXHAUSTED": 429, "DEADLINE_EXCEEDED": 504}
 
 
 def answer(target: Target, who: Caller, prompt: str, *, max_tokens: int, silence_seconds: float, stack: str) -> Iterator[Part]:

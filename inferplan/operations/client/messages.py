@@ -12,7 +12,7 @@ from inferplan.operations.errors import OperationError, one_line
 _REMEDIES = {
     401: "The key of {consumer} is not valid at this gateway. If the key changed since the last update, run: inferplan up {stack}",
     403: "Add {consumer} to models.{model}.consumers and run: inferplan up {stack}",
-    404: "The gateway at {url} has no such route. Check that it is the gateway of {stack}, or update it: inferplan up {stack}",
+    404: "Add {consumer} to models.{model}.consumers, or check that {url} is the gateway of {stack}. Then run: inferplan up {stack}",
     429: "{consumer} exceeds its limits (consumers.{consumer}.limits). Wait, or raise them",
     503: "No server of {model} is ready: inferplan status {stack}",
 }
@@ -124,12 +124,22 @@ def error_text(body: str) -> str:
     return one_line(message)
 
 
-def denial_error(status: int, message: str, target: Target, who: Caller, stack: str) -> OperationError:
+class DenialError(OperationError):
+    """An answer with an error, with its HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def denial_error(status: int, message: str, target: Target, who: Caller, stack: str) -> DenialError:
     if 300 <= status < 400:
-        return OperationError(f"{target.url} redirects to {message or 'nowhere'}, and the key is sent to no other address. {_REDIRECT}")
+        return DenialError(
+            status, f"{target.url} redirects to {message or 'nowhere'}, and the key is sent to no other address. {_REDIRECT}"
+        )
     key = 503 if status in (502, 504) else status
     remedy = _REMEDIES.get(key, _OTHERWISE).format(consumer=who.consumer, model=target.model, url=target.url, stack=stack)
-    return OperationError(f"{target.model} answers {status}: {message}. {remedy}")
+    return DenialError(status, f"{target.model} answers {status}: {message}. {remedy}")
 
 
 def _events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,4 @@
-"""Code that calls a model: a template for each protocol and language, with sample values quoted for that language.
-
-The code has no key: it reads it from an environment variable.
-"""
+"""Code that calls a model: a template for each protocol and language, which reads the key from an environment variable."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from inferplan.components.gateway.routes import public_path
+from inferplan.components.gateway.routes import ONE_ADDRESS, public_path
 from inferplan.components.handles import Endpoint, ModelTensors, ProtocolKind, Tensor, TextTensors
 from inferplan.operations import kubectl
 from inferplan.operations.contract import Contract
@@ -59,19 +59,16 @@ def target(
     served: str | None = None,
     declared: Iterable[ModelTensors] | None = None,
 ) -> Target:
-    """The target of a call to `model`, by `protocol` or the first that it supports, at `gateway` or the stack's own.
-
-    `served` selects one of the models that its server serves, by default the first that takes a prompt. `declared` are the tensors of the
-    served models, for calls without a prompt. Raises RequestError for an unknown model or protocol, and if there is no gateway.
-    """
-    if model not in contract.endpoints:
-        raise RequestError(unknown("model", model, contract.endpoints, owner=stack, remedy="Add one under inferplan:models."))
-    endpoint = contract.endpoints[model]
+    """The target of a call to `model` or a route, by `protocol` or its first one, at `gateway` or the stack's own. Raises RequestError."""
+    endpoints = {**contract.endpoints, **contract.routes}
+    if model not in endpoints:
+        raise RequestError(unknown("model", model, endpoints, owner=stack, remedy="Add one under inferplan:models."))
+    endpoint = endpoints[model]
     if served is not None and served not in endpoint.served_names:
         raise RequestError(unknown("served model", served, endpoint.served_names, owner=model))
     text = next((each for each in endpoint.texts if served in (None, each.model)), None)
     name = served or (text.model if text is not None else next(iter(endpoint.served_names), model))
-    tensors = next((each for each in declared or () if each.model == name), None if text is None else _tensors_of(text))
+    tensors = next((each for each in declared or () if each.model == name), None if text is None else tensors_of_text(text))
     kind = _kind(endpoint, protocol, text, tensors)
     if kind in _OF_TENSORS:
         remedy = (
@@ -84,7 +81,7 @@ def target(
     return Target(
         endpoint=endpoint,
         kind=kind,
-        url=_url(contract, model, kind, gateway, stack),
+        url=_url(contract, model, name, kind, gateway, stack),
         name=name,
         text=text if kind in _OF_TENSORS else None,
         path="" if route == "/" else "/" + route.strip("/"),
@@ -123,20 +120,21 @@ def _check_tensors(
         raise RequestError(f"{name} answers in pieces, which KServe's HTTP infer cannot carry. Use --protocol {other}")
 
 
-def _tensors_of(text: TextTensors) -> ModelTensors:
+def tensors_of_text(text: TextTensors) -> ModelTensors:
     prompt = Tensor(name=text.input, datatype="BYTES", shape=text.shape)
     limit = () if text.tokens is None else (Tensor(name=text.tokens, datatype=text.tokens_type, shape=text.shape, optional=True),)
     answer = Tensor(name=text.output, datatype="BYTES", shape=text.shape)
     return ModelTensors(model=text.model, inputs=(prompt, *limit), outputs=(answer,), decoupled=text.decoupled)
 
 
-def _url(contract: Contract, model: str, kind: ProtocolKind, gateway: str | None, stack: str) -> str:
+def _url(contract: Contract, model: str, name: str, kind: ProtocolKind, gateway: str | None, stack: str) -> str:
+    path = ONE_ADDRESS if kind == "openai" and contract.names.get(name) == model else public_path(model, kind)
     if gateway is not None:
-        return _gateway_url(gateway, kind) + public_path(model, kind)
+        return _gateway_url(gateway, kind) + path
     if contract.gateway is None:
         raise RequestError(f"{stack} has no gateway. Add inferplan:gateway, or name a gateway with --gateway")
     if kind != "kserve-v2-grpc":
-        return contract.url(model, kind)
+        return contract.gateway + path
     if contract.grpc is None:
         raise RequestError(f"the gateway of {stack} carries no gRPC (an application load balancer does not). Use another --protocol")
     return contract.grpc
@@ -161,8 +159,8 @@ def check_reachable(workspace: Workspace, gateway: str | None) -> None:
     stack = workspace.stack
     if workspace.simulated:
         raise OperationError(
-            f"{stack} runs on a simulated cluster, whose fake nodes serve no model. Deploy the stack to a real cluster and call it "
-            f"there, print the code of the call with: inferplan snippet, or name a running gateway with --gateway URL"
+            f"{stack} runs on a simulated cluster, and its local gateway does not answer. Start or repair it with: "
+            f"inferplan up {workspace.rehearsal_arguments}, or name a running gateway with --gateway URL"
         )
     spec = workspace.settings.gateway
     if spec is not None and not spec.access.is_public:
@@ -187,7 +185,8 @@ def caller(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> Ca
 
 def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> str:
     allowed = endpoint.consumers
-    where = f"models.{endpoint.model}.consumers in {workspace.file.shown_path}"
+    section = "routes" if endpoint.model in workspace.settings.routes else "models"
+    where = f"{section}.{endpoint.model}.consumers in {workspace.file.shown_path}"
     if not allowed:
         raise RequestError(f"no consumer may call {endpoint.model}. Add one to {where}, and run: inferplan up {workspace.typed}")
     if consumer is None:

@@ -7,12 +7,13 @@ from functools import cached_property
 from typing import Any
 
 from inferplan.operations.doctor.findings import DeniedError
-from inferplan.operations.errors import OperationError, table
+from inferplan.operations.errors import OperationError
 from inferplan.operations.live import Get, LiveCluster, ObjectKey
 from inferplan.operations.recovery.declared import registered_objects
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.review.capacity.pods import pod_sets, templates_of
 from inferplan.stackfile.stack import StackSettings
+from inferplan.tables import table
 
 # `nodes is forbidden: User "anna" cannot list resource "nodes" in API group "" at the cluster scope`
 _FORBIDDEN = re.compile(r'User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')
@@ -50,7 +51,7 @@ class ExaminedCluster:
         return f"kubectl --context {self.context}"
 
     def remedy(self, section: str, name: str) -> str:
-        return table("doctor/remedies")[section].get(name, "").replace("CONTEXT", self.context)
+        return table("operations/doctor/remedies.toml")[section].get(name, "").replace("CONTEXT", self.context)
 
     @cached_property
     def declared(self) -> Mapping[ObjectKey, Mapping[str, Any]]:

@@ -84,6 +84,14 @@ def policy(workspace: Workspace) -> str:
     return document
 
 
+def boundary(workspace: Workspace) -> str:
+    from inferplan.operations.doctor.aws.permissions import boundary_json
+
+    if workspace.settings.cluster.cloud is None:
+        raise RequestError(f"--boundary: {workspace.typed} calls no cloud, so it creates no roles. Leave the option out")
+    return boundary_json()
+
+
 def _without_context(workspace: Workspace) -> Finding:
     cluster, repeat = workspace.settings.cluster, f"inferplan doctor {workspace.typed} --context"
     if cluster.is_created:

@@ -1,9 +1,4 @@
-"""The differences between the live objects of a stack and what its program registers.
-
-A declaration that does not obviously match its object is applied as a dry run, with the field manager of the last update: the API
-server fills in its own defaults, so only true differences remain. Fields that a scaler, a controller or the server owns
-(`inferplan/kube/field_owners.py`) do not count.
-"""
+"""The differences between the live objects of a stack and what its program registers, by a server-side dry run of each declaration."""
 
 import re
 from collections import Counter
@@ -30,9 +25,8 @@ from inferplan.operations.drift.appeared import appeared
 from inferplan.operations.drift.cluster import ComparedCluster, DryRunRejected
 from inferplan.operations.drift.compare import Difference, compare, declared_differences, declared_only
 from inferplan.operations.drift.finding import Drift, Finding, action_of, setting_of
-from inferplan.operations.drift.scalers import scalerless
 from inferplan.operations.drift.visible import variable_at, visible
-from inferplan.operations.live import ObjectKey
+from inferplan.operations.live import ObjectKey, scalerless
 from inferplan.operations.recovery.declared import registered_objects
 from inferplan.rehearsal.engine.wire.recording import PROVIDER_PREFIX, Recording, Registration
 from inferplan.rehearsal.engine.wire.values import reveal, with_unknown_from

@@ -9,8 +9,8 @@ from inferplan.kube.field_owners import Owner, Writer, is_taken_over, manager_of
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from inferplan.kube.paths import MISSING, Path, covers, parse, text_of
 from inferplan.operations.drift.visible import shown, visible
-from inferplan.operations.errors import table
 from inferplan.operations.live import ObjectKey
+from inferplan.tables import table
 
 Action = Literal["create", "reset", "apply", "contest", "leave", "remove", "rescale", "appeared"]
 """The effect of `inferplan up` on a difference; `apply` brings a change of the stack file, `contest` is undone by a scaler, `remove`
@@ -81,7 +81,7 @@ def action_of(writer: Writer | None, live: Any, ours: Any) -> Action:
 def setting_of(labels: Mapping[str, str], path: Path) -> str:
     """The field of the stack file that decides about `path` of an object with `labels`, "" if none is known."""
     component, instance = labels.get(COMPONENT_LABEL, ""), labels.get(INSTANCE_LABEL, "")
-    fields = table("stack_fields")["paths"].get(component, {})
+    fields = table("operations/stack_fields.toml")["paths"].get(component, {})
     name = next((name for text, name in fields.items() if covers(parse(text), path)), "")
     if not name:
         return ""

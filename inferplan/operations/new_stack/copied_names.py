@@ -1,7 +1,4 @@
-"""The name of the cluster that a copied stack creates, and the policy exemptions that name it.
-
-Two stacks cannot create clusters with one name, so a copy gets its own, and its exemptions name the resources of the new cluster.
-"""
+"""The name of the cluster that a copied stack creates, and the policy exemptions that name it."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""A new stack from another one: comments, order and layout stay, and every secret is encrypted again.
-
-The seed of the keys is never copied: two stacks with one seed would have the same keys.
-"""
+"""A new stack from another one: comments, order and layout stay, every secret is encrypted again, and the seed is new."""
 
 from __future__ import annotations
 
@@ -103,11 +100,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class NewStack:
-    """The files of a new stack, its stack file first, and the names of the secrets that it has in common with its source.
-
-    `examples` has a line with position and remedy for each copied value that no real stack can have. `cluster` is the new name of the
-    cluster that the stack creates, "" if the name was copied.
-    """
+    """The files of a new stack, the secrets that it shares with its source, a line for each value of an example, and its cluster's name."""
 
     files: tuple[str, ...]
     carried: tuple[str, ...]

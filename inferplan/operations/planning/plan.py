@@ -10,7 +10,7 @@ from typing import Any
 from inferplan.images.mirror import upstream
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.planning.notes import capacity_notes, egress_notes, gateway_notes, scaling_notes
-from inferplan.operations.project import child_environment, project_root, stack_files
+from inferplan.operations.project import child_environment, project_name, project_root, stack_files
 from inferplan.operations.reporting.policy_check import judge, stack_of
 from inferplan.operations.reporting.violation_formats import packs, policy_events
 from inferplan.operations.revisions import checked_out, commit_of
@@ -22,7 +22,6 @@ from inferplan.rehearsal.engine.plan.states import States, load, save, states_of
 from inferplan.rehearsal.engine.plan.steps import Plan, Step, make_plan
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.rehearsal.engine.wire.values import Masked
-from inferplan.stackfile.reader import PROJECT
 
 __all__ = ["Plan", "StackPlan", "Step", "notes_before", "plan_stack", "read_baseline", "refusal_events"]
 
@@ -77,7 +76,7 @@ def plan_stack(workspace: Workspace, baseline: Baseline | None = None) -> StackP
             f"{baseline.name} was planned {words[0]} the passphrase and this plan is made {words[1]} it, so changes of keys and other "
             "secrets are not shown. To compare them, make both plans with PULUMI_CONFIG_PASSPHRASE set."
         )
-        before = _with_secrets_of(before, states_of(recording))
+        before = with_secrets_of(before, states_of(recording))
     plan = make_plan(recording, before)
     plan = replace(plan, states=replace(plan.states, placeholders=placeholders))
     if before is not None:
@@ -90,7 +89,7 @@ def refusal_events(stack: str, message: str) -> bytes:
     from inferplan.rehearsal.engine.plan.events import refusal_events, to_ndjson
 
     name = Path(stack).name.removeprefix("Pulumi.").removesuffix(".yaml")
-    return to_ndjson(refusal_events(PROJECT, name, message))
+    return to_ndjson(refusal_events(project_name(project_root()), name, message))
 
 
 def over_budget(states: States) -> str:
@@ -145,7 +144,7 @@ def _plan_revision(root: Path, commit: str, stack: str) -> States | None:
         return _load(target)
 
 
-def _with_secrets_of(before: States, after: States) -> States:
+def with_secrets_of(before: States, after: States) -> States:
     """`before` with the masked secrets of `after` at the same places, so that only other changes show."""
     inputs = {each.urn: each.inputs for each in after.resources}
     resources = tuple(replace(each, inputs=_aligned(each.inputs, inputs.get(each.urn))) for each in before.resources)
@@ -166,6 +165,7 @@ def notes_before(workspace: Workspace, *, purpose: str = "plan") -> Iterator[str
     """Notes on the stack file before its program runs: placeholders for secrets, keys that expire, open egress."""
     if workspace.secrets.placeholders:
         yield f"this {purpose} has placeholders for secrets: {workspace.secrets.reason}"
+    yield from workspace.file.environment.notes(purpose)
     yield from gateway_notes(workspace)
     yield from capacity_notes(workspace.settings)
     yield from scaling_notes(workspace.settings)

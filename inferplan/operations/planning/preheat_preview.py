@@ -1,7 +1,4 @@
-"""The preheats of one model as a plan declares them, and the files at their source.
-
-A child process lists the source, because rclone and huggingface_hub are configured by environment variables.
-"""
+"""The preheats of one model as a plan declares them, and the files at their source, which a child process lists."""
 
 from __future__ import annotations
 

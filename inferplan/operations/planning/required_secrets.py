@@ -73,6 +73,8 @@ def _references(node: Any, field: str = "") -> Iterator[tuple[Any, Kind, str]]:
         for each in node:
             if field == "imagePullSecrets":
                 yield each["name"], "docker-registry", ""
+            elif field == "secretTargetRef":
+                yield each["name"], "generic", each["key"]
             else:
                 yield from _references(each, field)
         return

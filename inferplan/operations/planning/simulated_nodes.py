@@ -1,8 +1,4 @@
-"""The nodes that a stack's pools have when its models run, and the fake nodes of a rehearsal.
-
-A pool to which something adds nodes has as many as an autoscaler would start for the models, up to its maximum. Every other pool has
-the nodes of its first day.
-"""
+"""The nodes that a stack's pools have when its models run, as an autoscaler would start them, and the fake nodes of a rehearsal."""
 
 from collections.abc import Collection
 from typing import Any

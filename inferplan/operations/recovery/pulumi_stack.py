@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from inferplan.kube.paths import mapping
 from inferplan.operations.errors import OperationError, RequestError, UnsettledError
 from inferplan.operations.live import LiveCluster
 from inferplan.operations.recovery.declared import declared_objects
@@ -37,6 +38,8 @@ class Diagnosis:
     locks: tuple[Lock, ...]
     exported: Mapping[str, Any]
     repair: Repair
+    left: int = 0
+    """The number of resources that an interrupted destroy left, 0 if none was interrupted."""
 
     @property
     def findings(self) -> list[str]:
@@ -76,15 +79,45 @@ def diagnose_target(workspace: Workspace, target: UpdateTarget) -> Diagnosis:
 
 def diagnose(workspace: Workspace, recording: Recording, environment: Mapping[str, str], live: LiveCluster) -> Diagnosis:
     """Read locks, state and cluster; `recording` is what the stack declares. Raises OperationError if the state cannot be read."""
-    backend = environment.get("PULUMI_BACKEND_URL") or json.loads(answer(["whoami", "--json"], environment)).get("url", "")
     exported = json.loads(answer(["stack", "export", "--stack", workspace.stack], environment))
     declared = declared_objects(recording, workspace.settings.namespace)
     return Diagnosis(
         stack=workspace.stack,
-        locks=tuple(locks_of(backend, PROJECT, workspace.stack)),
+        locks=tuple(locks_of(_backend(environment), PROJECT, workspace.stack)),
         exported=exported,
         repair=repair(exported.get("deployment") or {}, declared, live.find),
+        left=_left_by_destroy(
+            workspace.stack, exported.get("deployment") or {}, {each.urn for each in recording.registrations}, environment
+        ),
     )
+
+
+def _left_by_destroy(stack: str, deployment: Mapping[str, Any], declared: set[str], environment: Mapping[str, str]) -> int:
+    """The number of resources in the state after a destroy that did not finish.
+
+    A destroy that Ctrl-C ended is in the history. One that was killed is not, but the state has its pending deletions of declared resources.
+    """
+    pending = deployment.get("pending_operations") or []
+    killed = any(each.get("type") == "deleting" and mapping(each, "resource").get("urn") in declared for each in pending)
+    history = (
+        [] if killed else json.loads(answer(["stack", "history", "--stack", stack, "--json", "--page-size", "1"], environment) or "[]")
+    )
+    ended = any(each.get("kind") == "destroy" and each.get("result") != "succeeded" for each in history or [])
+    resources = deployment.get("resources") or []
+    return sum(each.get("custom") is True and not each["type"].startswith("pulumi:") for each in resources) if killed or ended else 0
+
+
+def _backend(environment: Mapping[str, str]) -> str:
+    return environment.get("PULUMI_BACKEND_URL") or json.loads(answer(["whoami", "--json"], environment)).get("url", "")
+
+
+def cancel_dead_locks(stack: str, environment: Mapping[str, str]) -> list[Lock]:
+    """Cancel the locks of `stack` if no process that took one still runs, and return them."""
+    locks = locks_of(_backend(environment), PROJECT, stack)
+    if not locks or any(each.alive is not False for each in locks):
+        return []
+    answer(["cancel", "--yes", stack], environment)
+    return locks
 
 
 def repair_stack(diagnosis: Diagnosis, environment: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from inferplan.components.spec import KeyPath
 from inferplan.kube.paths import parse
-from inferplan.operations.errors import RequestError, table
+from inferplan.operations.errors import RequestError
 from inferplan.operations.project import SETTINGS_FOLDERS
 from inferplan.policies.engine.evaluate import Outcome, State
 from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
@@ -23,6 +23,7 @@ from inferplan.rehearsal.engine.wire.recording import Recording, Registration
 from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
 from inferplan.stackfile.errors import dotted
 from inferplan.stackfile.reader import StackFile, read_stack, stack_path
+from inferplan.tables import table
 
 __all__ = [
     "Outcome",
@@ -115,7 +116,10 @@ def _places(recording: Recording, file: StackFile, outcomes: Iterable[Outcome]) 
         if not path:
             continue
         is_manifest = path[0] == "extraObjects"  # the user wrote the object itself
-        path = (*path, *(_written_part(outcome.path) if is_manifest else table("stack_fields")["rules"].get(outcome.rule.id, ())))
+        path = (
+            *path,
+            *(_written_part(outcome.path) if is_manifest else table("operations/stack_fields.toml")["rules"].get(outcome.rule.id, ())),
+        )
         place = file.locate(path)
         line = f":{place.line}" if place else ""
         places[outcome.rule.id, outcome.urn] = f"{file.shown_path}{line}: {dotted(path)}"

@@ -1,9 +1,8 @@
-"""The report on a change: its event files, what the repository adds to them, and the report itself. It posts nothing.
+"""The report on a change: its event files, what the repository adds to them (read with git, as data), and the report itself."""
 
-Both revisions are read with git as data; none of their code runs.
-"""
-
+import io
 import json
+import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +13,11 @@ from shlex import quote
 from typing import Any
 
 from inferplan.operations.errors import RequestError
+from inferplan.operations.planning.speed import read_speed
 from inferplan.operations.project import SETTINGS_FOLDERS, project_root
 from inferplan.operations.reporting.violation_formats import read_rule
 from inferplan.operations.revisions import commit_of, git, git_list, touched_between
-from inferplan.policies.engine.identity import identity_of, is_source
+from inferplan.policies.engine.identity import ROOM, identity_in, identity_of, is_source
 from inferplan.policies.engine.settings import today
 from inferplan.review.findings import Findings, load
 from inferplan.review.reading.preview import Preview
@@ -59,7 +59,9 @@ def report_on(gathered: Sequence[Preview | Findings], provenance: Provenance, *,
     reproduce += [f"inferplan report {files}"] if files else []
     versions = [f"inferplan {version('inferplan')}", *(f"policies {each}" for each in change.packs[1:] if each)]
     provenance = replace(provenance, base=base, versions=tuple(versions), reproduce=tuple(dict.fromkeys(reproduce)))
-    return make_report(previews, provenance=provenance, read_rule=read_rule, rehearsals=rehearsals, read_guards=change.guards)
+    return make_report(
+        previews, provenance=provenance, read_rule=read_rule, rehearsals=rehearsals, read_guards=change.guards, read_speed=read_speed
+    )
 
 
 def _commit(root: Path, revision: str) -> str:
@@ -160,9 +162,10 @@ class Change:
     def _pack_files(self) -> tuple[str, ...]:
         if not (self.base and self.head):
             return ()
-        packs = [folder.rpartition("/")[0] for folder in SETTINGS_FOLDERS]
-        paths = ["--", *packs, *(f":!{folder}" for folder in SETTINGS_FOLDERS)]
-        return tuple(git_list(self.root, "diff", "--name-only", "-z", self.base, self.head, *paths) or ())
+        own = [folder.rpartition("/")[0] for folder in SETTINGS_FOLDERS[1:]]
+        settings = (f":!{folder}" for folder in SETTINGS_FOLDERS)
+        names = git_list(self.root, "diff", "--name-only", "-z", self.base, self.head, "--", ROOM, *own, *settings) or ()
+        return tuple(name for name in names if not name.startswith(f"{ROOM}/") or is_source(name.removeprefix(f"{ROOM}/")))
 
     @cached_property
     def packs(self) -> tuple[str, str]:
@@ -170,13 +173,14 @@ class Change:
         return self._pack(self.base) if self.base else "", self._pack(self.head)
 
     def _pack(self, revision: str) -> str:
-        folder = SETTINGS_FOLDERS[0].rpartition("/")[0]
-        if revision:
-            names = git_list(self.root, "ls-tree", "-r", "--name-only", "-z", revision, "--", f"{folder}/") or ()
-        else:
-            names = [each.relative_to(self.root).as_posix() for each in (self.root / folder).rglob("*") if each.is_file()]
-        own = {name.removeprefix(f"{folder}/"): name for name in names}
-        return identity_of({short: (self._text(revision, name) or "").encode() for short, name in own.items() if is_source(short)})
+        if not revision:
+            return identity_in(self.root / ROOM)
+        archive = git(self.root, "archive", "--format=tar", revision, "--", ROOM)
+        if archive.returncode:
+            return ""
+        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+            names = {each.name.removeprefix(f"{ROOM}/"): each for each in files if each.isfile()}
+            return identity_of({name: reader.read() for name, each in names.items() if (reader := files.extractfile(each))})
 
     def _settings(self, revision: str, stack: str) -> dict[str, Any] | None:
         paths = [f"{folder}/{stack}.json" for folder in SETTINGS_FOLDERS]

@@ -92,7 +92,7 @@ def _junit_suite(top: Xml.Element, report: Report) -> None:
 
 
 PACK = "inferplan"
-# What the pack reports under Pulumi's engine, where a few policies run all rules: `[rule] Kind/name path: problem; remedy`.
+# What the pack reports under Pulumi's engine, where a few policies run all rules: `[rule] Kind/name path: problem. Remedy.`
 _LINE = re.compile(r"(?P<unjudged>not evaluated: )?\[(?P<rule>[a-z0-9-]+)\] (?P<label>\S+) ?(?P<rest>.*)", re.DOTALL)
 
 
@@ -106,7 +106,7 @@ def policy_events(report: Report) -> Iterator[dict[str, Any]]:
     for level, outcomes in (("mandatory", report.violations), ("advisory", report.advice)):
         for outcome in outcomes:
             place = f"{outcome.path}: " if outcome.path else ""
-            message = f"{outcome.rule.title}\n{place}{outcome.problem}; {outcome.remedy}"
+            message = f"{outcome.rule.title}\n{place}{outcome.problem}. {outcome.remedy}"
             yield _event(level, outcome.rule.id, message, urn=outcome.urn, severity=str(outcome.rule.severity))
     for expired in report.expired:
         yield _event("mandatory", expired.rule, expiry_message(expired))

@@ -1,7 +1,4 @@
-"""Differences between the live objects of a stack and its file, and what keeps its gateway from getting an address.
-
-It changes nothing, and never reads values of Secrets.
-"""
+"""Differences between the live objects of a stack and its file, and what keeps its gateway from getting an address."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -11,9 +8,8 @@ from inferplan.components.gateway.exposure_spec import GatewayApiAccess, Ingress
 from inferplan.kube.names import INSTANCE_LABEL
 from inferplan.kube.paths import Path, mapping, text_of, with_values_of
 from inferplan.operations.drift.compare import declared_differences
-from inferplan.operations.drift.scalers import scalerless
 from inferplan.operations.drift.visible import shown, visible
-from inferplan.operations.live import LiveCluster, ObjectKey, annotation
+from inferplan.operations.live import LiveCluster, ObjectKey, annotation, scalerless
 from inferplan.operations.recovery.deployment import Declared
 from inferplan.rehearsal.engine.wire.values import with_unknown_from
 from inferplan.stackfile.stack import StackSettings
@@ -35,10 +31,7 @@ MOUNTS: Final = {
 
 
 def differences(declared: Iterable[Declared], live: LiveCluster, *, secrets_known: bool = True) -> Iterator[tuple[ObjectKey, str]]:
-    """Each difference as the object and a sentence: missing objects, other fields, mounts without their object, no endpoints.
-
-    Digests of secrets are compared only if the secrets are known.
-    """
+    """Each difference as the object and a sentence. Digests of secrets are compared only if the secrets are known."""
     everything = list(declared)
     unscaled = scalerless([(each.key, each.inputs) for each in everything], live)
     everything = [replace(each, ignored=tuple(path for path in each.ignored if path not in unscaled(each.key))) for each in everything]

@@ -1,7 +1,4 @@
-"""The state of a stack as one JSON document, for programs: `inferplan status STACK --json`. The same state gives the same bytes.
-
-Keys are only ever added. docs/status.md describes them.
-"""
+"""The state of a stack as one JSON document, for programs (docs/status.md). The same state gives the same bytes."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,7 +24,10 @@ def status_json(stack: str, state: StackState, contract: Contract, recording: Re
         "namespace": contract.namespace,
         "settled": state.settled,
         "models": [_model(row, contract, [pod for name, pod in pods if name == row.name]) for row in state.models],
-        **{name: [asdict(row) for row in getattr(state, name)] for name in ("pools", "stores", "preheats", "queues", "jobs", "consumers")},
+        **{
+            name: [asdict(row) for row in getattr(state, name)]
+            for name in ("pools", "stores", "preheats", "queues", "jobs", "consumers", "routes")
+        },
         "differences": [{"object": name, "message": text} for name, text in state.differences],
         "gateway": list(state.gateway),
         "images": {"summary": state.images, "containers": list(_evidence(pods))},

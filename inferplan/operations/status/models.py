@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferplan.components.preheat.spec import artifact_job
-from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.model_parts import PlacedModel
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_GATE, QUEUE_LABEL
 from inferplan.operations.contract import Contract
 from inferplan.operations.live import Get, condition, is_true, label
@@ -65,7 +65,7 @@ def models(
         )
 
 
-def _wanted(spec: ServedModel, deployment: Any, ready: int) -> int:
+def _wanted(spec: PlacedModel, deployment: Any, ready: int) -> int:
     """The replicas that should run: those of the file, or those that a scaler asks for."""
     if spec.scaling is not None and deployment is not None:
         return deployment["spec"].get("replicas", 1)
@@ -91,7 +91,7 @@ def _pod_reason(name: str, pods: list[Any], messages: _Messages) -> str:
     return "loading" if pods else ""
 
 
-def ready_replicas(spec: ServedModel, pods: list[Any]) -> int:
+def ready_replicas(spec: PlacedModel, pods: list[Any]) -> int:
     """The replicas of an operator's workload of which every pod is Ready: groups of a LeaderWorkerSet, or workers of a Ray cluster with a Ready head."""
     ready = [pod for pod in pods if is_true(pod, "Ready")]
     nodes = Counter(pod["metadata"]["labels"].get(_RAY_NODE) for pod in ready)

@@ -12,6 +12,7 @@ from inferplan.kube.names import INSTANCE_LABEL
 from inferplan.operations.contract import Contract, contract_of
 from inferplan.operations.kubectl import Kubectl
 from inferplan.operations.live import Get, LiveCluster, is_true, label
+from inferplan.operations.local_gateway.gateway import local_contract
 from inferplan.operations.planning.simulated_nodes import nodes_wanted
 from inferplan.operations.recovery.declared import declared_objects
 from inferplan.operations.status.differences import differences, gateway_problems
@@ -48,11 +49,21 @@ class ConsumerRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RouteRow:
+    """A public route: the percentage of its requests that each model gets."""
+
+    name: str
+    shares: Mapping[str, float]
+    consumers: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class StackState:
     pools: tuple[PoolRow, ...]
     models: tuple[ModelRow, ...]
     stores: tuple[StoreRow, ...]
     consumers: tuple[ConsumerRow, ...]
+    routes: tuple[RouteRow, ...] = ()
     preheats: tuple[PreheatRow, ...] = ()
     queues: tuple[QueueRow, ...] = ()
     jobs: tuple[JobRow, ...] = ()
@@ -89,6 +100,7 @@ def read_state(settings: StackSettings, contract: Contract, get: Get, last_line:
             for name, spec in settings.storage.items()
         ),
         consumers=tuple(consumers(settings)),
+        routes=tuple(RouteRow(name=name, shares=each.shares, consumers=tuple(each.consumers)) for name, each in settings.routes.items()),
         preheats=files,
         queues=tuple(queue_rows(settings, get)),
         jobs=tuple(job_rows(settings, jobs, pods, served=deployments, messages=messages)),
@@ -154,7 +166,7 @@ class StackStatus:
 def stack_status(workspace: Workspace, get: Get, last_line: LastLine = lambda _pod: "", *, rehearsed: bool = False) -> StackStatus:
     """The state of the stack with its differences from the file. `rehearsed`: the cluster is simulated, and the stack has a real one."""
     recording, namespace = workspace.record(), workspace.settings.namespace
-    contract = contract_of(workspace.settings)
+    contract = (local_contract(workspace) if rehearsed else None) or contract_of(workspace.settings)
     state = read_state(workspace.settings, contract, get, last_line)
     live = LiveCluster(get)
     changes = differences(declared_objects(recording, namespace), live, secrets_known=not workspace.secrets.placeholders)

@@ -1,7 +1,4 @@
-"""Karpenter in a rehearsal: the EC2 instance types that it may choose from, and what it bought for the pools of EKS Auto Mode.
-
-The instance types are the machines of the table that have a list price.
-"""
+"""Karpenter in a rehearsal: the EC2 instance types that it may choose from, and what it bought for the pools of EKS Auto Mode."""
 
 import contextlib
 import re
@@ -18,7 +15,7 @@ from inferplan.rehearsal.progress import Progress
 from inferplan.review.cost.prices import price_list
 from inferplan.stackfile.stack import StackSettings
 
-# The kwok provider takes these off what a machine has (kwok/cloudprovider/helpers.go, v1.14.1); our figures are those after it.
+# The kwok provider takes these off what a node has (kwok/cloudprovider/helpers.go, v1.14.1); our figures are those after it.
 _KEPT_MILLICORES = 100
 _KEPT_MEBIBYTES = 10
 _FAMILY = re.compile(r"^([a-z]+)([0-9]+)")
@@ -59,7 +56,7 @@ def purchase_lines(purchases: Iterable[Purchase], region: str = "") -> Iterator[
 
 
 def instance_types(zones: Collection[str]) -> list[dict[str, Any]]:
-    """The instance types in `zones`, in the form of Karpenter's kwok provider; spot machines cost the least that AWS names."""
+    """The instance types in `zones`, in the form of Karpenter's kwok provider; spot nodes cost the least that AWS names."""
     prices = price_list()
     rows = ((machine, prices.machines[name].usd_per_hour) for name, machine in machines().items() if name in prices.machines)
     return [_instance_type(machine, zones, price, prices.spot_lowest) for machine, price in rows if price is not None]

@@ -15,6 +15,7 @@ from inferplan.components.naming import NAMESPACE
 from inferplan.operations.errors import RequestError
 from inferplan.operations.live import LiveCluster
 from inferplan.operations.project import child_environment, project_root, stack_file, stack_name
+from inferplan.operations.recovery.pulumi_stack import cancel_dead_locks
 from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.update import UpdateOptions, live_cluster
 from inferplan.rehearsal.progress import Progress
@@ -42,11 +43,12 @@ class ExistingStack:
 
 
 def existing_stack(stack: str) -> ExistingStack:
-    """The stack to remove. Its file may be gone if its simulated cluster is not. Raises RequestError for an unknown stack."""
+    """The stack to remove. Its file may be gone if its simulated cluster is not. Raises RequestError for an unknown stack, and outside of any project."""
     from inferplan.rehearsal.cluster import clusters
 
+    root = project_root()
     try:
-        path = stack_file(project_root(), stack)
+        path = stack_file(root, stack)
     except RequestError:
         if stack in clusters():
             return ExistingStack(name=stack, simulated=True, namespace=NAMESPACE)
@@ -81,33 +83,36 @@ def _config(path: Path) -> Any:
 def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], None]) -> None:
     """Run `pulumi destroy` on everything that is not protected; `say` receives what blocks deletions. Raises OperationError."""
     from inferplan.rehearsal.cluster import start
+    from inferplan.rehearsal.serving.programs import end
 
-    arguments = ["destroy", "--stack", stack.name]
+    environment, live = child_environment(), None
+    arguments = ["--yes", "--skip-preview"]
     if stack.simulated:
+        end(stack.name)
         cluster = start(stack.name)
-        with naming_blockers(LiveCluster(cluster.get), stack.namespace, say):
-            pulumi_cli.run(
-                [*arguments, "--yes", "--skip-preview", *options.pulumi_arguments()],
-                pulumi_cli.simulated_environment(cluster),
-                output=options.output,
-            )
-        return
-    # A real stack that was rehearsed here has a simulated cluster too, and is destroyed only when the user confirms.
-    options.check_confirmation(f"inferplan down {stack.name}")
-    # Without --exclude-protected Pulumi rejects the whole destroy if one resource is protected, and stores are by default.
-    # It takes --target or --exclude-protected, not both.
-    protected = [] if options.targets else ["--exclude-protected"]
-    confirmed = ["--yes"] if options.yes else []
-    with naming_blockers(live_cluster(stack.name, stack.context), stack.namespace, say):
-        pulumi_cli.run([*arguments, *protected, *confirmed, *options.pulumi_arguments()], child_environment(), output=options.output)
-    say(_PROTECTED.format(stack=stack.name))
+        environment, live = pulumi_cli.simulated_environment(cluster), LiveCluster(cluster.get)
+    else:
+        # A real stack that was rehearsed here has a simulated cluster too, and is destroyed only when the user confirms.
+        options.check_confirmation(f"inferplan down {stack.name}")
+        live = live_cluster(stack.name, stack.context)
+        # Without --exclude-protected Pulumi rejects the whole destroy if one resource is protected, and stores are by default.
+        # It takes --target or --exclude-protected, not both.
+        arguments = [*([] if options.targets else ["--exclude-protected"]), *(["--yes"] if options.yes else [])]
+    for lock in cancel_dead_locks(stack.name, environment):
+        say(f"{stack.name} was locked by {lock}, which no longer runs; the lock is cancelled")
+    with naming_blockers(live, stack.namespace, say):
+        pulumi_cli.run(["destroy", "--stack", stack.name, *arguments, *options.pulumi_arguments()], environment, output=options.output)
+    if not stack.simulated:
+        say(_PROTECTED.format(stack=stack.name))
 
 
 def empty_cluster(name: str, *, listener: Listener, step: Progress) -> Outcome:
     from inferplan.rehearsal.cluster import start
     from inferplan.rehearsal.cluster.karpenter import ending
     from inferplan.rehearsal.engine.apply.run import down
+    from inferplan.rehearsal.serving.programs import end
 
+    end(name)
     cluster = start(name, step)
     with ending(cluster, step):
         return down(cluster, listener=listener)

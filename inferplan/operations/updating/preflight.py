@@ -1,7 +1,4 @@
-"""Checks before an update whether a cluster has the operators and rights that a stack needs. It changes nothing.
-
-Rights are read from the list of the account's rules. Those that an incomplete list does not prove are asked for one by one.
-"""
+"""Checks before an update whether a cluster has the operators and rights that a stack needs. It changes nothing."""
 
 import json
 from collections import defaultdict
@@ -9,9 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from inferplan.operations.errors import OperationError, one_line, table
+from inferplan.operations.errors import OperationError, one_line
 from inferplan.operations.kubectl import Kubectl
 from inferplan.operations.live import LiveCluster, ObjectKey
+from inferplan.tables import table
 
 _VERBS: Final = ("get", "create", "patch", "delete")
 
@@ -62,7 +60,9 @@ def missing_operators(objects: Iterable[ObjectKey], live: LiveCluster) -> list[M
     operators = []
     for api_version, kinds in sorted(missing.items()):
         group = api_version.rpartition("/")[0]
-        operator = table("remedies")["operators"].get(group, {"name": f"the operator of {group or 'the core API'}", "install": ""})
+        operator = table("operations/remedies.toml")["operators"].get(
+            group, {"name": f"the operator of {group or 'the core API'}", "install": ""}
+        )
         operators.append(MissingOperator(api_version=api_version, kinds=tuple(sorted(kinds)), **operator))
     return operators
 

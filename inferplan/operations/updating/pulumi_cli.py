@@ -1,7 +1,4 @@
-"""Runs the Pulumi CLI on a stack. A failure becomes one paragraph, made from the events that the engine logs.
-
-Tracebacks of the program are not shown: other events have the cause.
-"""
+"""Runs the Pulumi CLI on a stack. A failure becomes one paragraph, made from the events that the engine logs."""
 
 import re
 import signal
@@ -70,11 +67,7 @@ def run(arguments: list[str], environment: Mapping[str, str], *, output: int | N
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
-    """The exit code of `process`, and True if Ctrl-C or SIGTERM ended it.
-
-    Ctrl-C reaches Pulumi too, SIGTERM is passed on; Pulumi finishes what runs and releases its lock. `subprocess.run` would kill it after a quarter of a
-    second and leave both behind.
-    """
+    """The exit code of `process`, and True if a signal ended it: Pulumi then finishes what runs, which `subprocess.run` would kill."""
     interrupted = False
     while True:
         try:

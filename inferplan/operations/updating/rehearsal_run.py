@@ -1,8 +1,4 @@
-"""Brings one revision of a stack up on the simulated cluster and records what happens, one JSON object per line.
-
-`rehearse-change` runs it with the checkout of a revision in front of the import path, so that the code of that revision composes
-and applies.
-"""
+"""Brings one revision of a stack up on the simulated cluster and records what happens, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -22,6 +18,8 @@ if TYPE_CHECKING:
     from inferplan.rehearsal.cluster.api import Api
 
 _CATCH_UP_SECONDS = 30.0
+# Short answers, so that clients send often: a fake pod is replaced within a fraction of a second.
+_PROFILE = "ttft=50ms,itl=5ms"
 
 
 class Diary:
@@ -52,6 +50,7 @@ def main(stack: str, path: Path) -> int:
 
 
 def _run(stack: str, diary: Diary) -> None:
+    from inferplan.operations.local_gateway.gateway import LocalGateway
     from inferplan.operations.workspace import open_workspace
     from inferplan.rehearsal.cluster import start
     from inferplan.rehearsal.progress import silent
@@ -59,9 +58,12 @@ def _run(stack: str, diary: Diary) -> None:
     workspace = open_workspace(stack)
     for name, spec in workspace.settings.models.items():
         diary.write("model", name=name, seconds=_load_seconds(spec))
-    cluster = start(workspace.stack)
+    cluster, local = start(workspace.stack), LocalGateway(workspace, profile=[_PROFILE])
     with _observed(cluster, diary):
-        outcome = workspace.apply(cluster, listener=lambda event: _note(diary, event), step=silent)
+        outcome = workspace.apply(cluster, listener=local.following(cluster, lambda event: _note(diary, event)), step=silent)
+    if local.problem:
+        diary.write("uncalled", model="", message=local.problem)
+    local.bring_up(cluster)
     for target in outcome.deleted:
         diary.write("pruned", target=str(target))
     diary.write("done", seconds=round(outcome.seconds, 1))

@@ -1,7 +1,4 @@
-"""Rehearses a change: brings up one revision of a stack on a simulated cluster and applies the next one over it.
-
-Each revision runs its own code from its own checkout. The working tree and other clusters do not change.
-"""
+"""Rehearses a change: brings up one revision of a stack on a simulated cluster and applies the next one over it, by its own code."""
 
 import contextlib
 import shutil
@@ -18,8 +15,9 @@ from inferplan.operations.project import child_environment, project_root, stack_
 from inferplan.operations.revisions import check_out, commit_of, remove
 from inferplan.review import findings
 
-# Revisions before 2026-11-22 have their runner in cli.
+# Revisions before 2026-11-22 have their runner in cli; a repository without our code runs that of this installation.
 _RUNNERS = ("inferplan.operations.updating.rehearsal_run", "operations.rehearsal_run")
+_CLIENTS = "inferplan.operations.updating.client_load"
 _DELETE_CLUSTERS = "from inferplan.rehearsal.cluster import clusters, delete\nfor name in clusters(): delete(name)"
 
 
@@ -37,9 +35,30 @@ def rehearse_change(base: str, head: str, stack: str, *, timeout: int, say: Call
         code, records = _run(folder / "base", stack, timeout)
         if code != 0:
             return findings.findings_of(records, outcome="base failed", **change)
-        say(f"applying {short[1]} over it")
-        code, records = _run(folder / "head", stack, timeout)
+        say(f"applying {short[1]} over it, while clients of {short[0]} call its models")
+        with _clients(folder / "base", stack) as calls:
+            code, records = _run(folder / "head", stack, timeout)
+        records += read_records(calls)
         return findings.findings_of(records, outcome={0: "ready", None: "stuck"}.get(code, "refused"), **change)
+
+
+@contextlib.contextmanager
+def _clients(checkout: Path, stack: str) -> Iterator[Path]:
+    """The diary of clients of `checkout` that call its models while the block runs; it stays empty for a revision without such clients."""
+    diary = checkout.parent / "clients.ndjson"
+    diary.touch()
+    if (checkout / "inferplan" / "operations").is_dir() and not (checkout / f"{_CLIENTS.replace('.', '/')}.py").is_file():
+        yield diary
+        return
+    environment = child_environment(PYTHONPATH=str(checkout), INFERPLAN_STATE_DIR=str(checkout.parent / "state"))
+    line = [sys.executable, "-P", "-m", _CLIENTS, stack, str(diary)]
+    with subprocess.Popen(line, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        if process.stdout is not None:
+            process.stdout.readline()  # it says when it calls
+        try:
+            yield diary
+        finally:
+            _stop(process)
 
 
 def _run(checkout: Path, stack: str, timeout: int) -> tuple[int | None, list[dict[str, Any]]]:
@@ -47,7 +66,7 @@ def _run(checkout: Path, stack: str, timeout: int) -> tuple[int | None, list[dic
     folder = checkout.parent
     diary, log = folder / f"{checkout.name}.ndjson", folder / f"{checkout.name}.log"
     environment = child_environment(PYTHONPATH=str(checkout), INFERPLAN_STATE_DIR=str(folder / "state"))
-    runner = next(each for each in _RUNNERS if (checkout / f"{each.replace('.', '/')}.py").is_file())
+    runner = next((each for each in _RUNNERS if (checkout / f"{each.replace('.', '/')}.py").is_file()), _RUNNERS[0])
     with log.open("wb") as stream:
         line = [sys.executable, "-P", "-m", runner, stack, str(diary)]
         process = subprocess.Popen(line, cwd=checkout, env=environment, stdout=stream, stderr=subprocess.STDOUT)
@@ -64,7 +83,7 @@ def _run(checkout: Path, stack: str, timeout: int) -> tuple[int | None, list[dic
     return code, records
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[Any]) -> None:
     # After an interrupt the run finishes in order; a run that ignores it is killed.
     for ending in (signal.SIGINT, signal.SIGKILL):
         if process.poll() is None:

@@ -1,8 +1,4 @@
-"""Runs rules on resources and stacks. What a rule cannot check is reported, never passed.
-
-An unknown field makes the outcome `not evaluated`, a field of the wrong type is a violation, and an exception is a defect of that rule
-alone. No message contains a value of a resource, only paths and fixed text.
-"""
+"""Runs rules on resources and stacks. What a rule cannot check is reported, and no message contains a value of a resource."""
 
 from __future__ import annotations
 
@@ -42,19 +38,20 @@ class Outcome(NamedTuple):
 
     @property
     def remedy(self) -> str:
+        """The remedy as a sentence."""
         match self.state:
             case State.NOT_EVALUATED:
-                return "use a value that is known during planning, or add an exemption with state unknown to policies/stacks/<stack>.json"
+                return "Use a value that is known during planning, or add an exemption with state unknown to policies/stacks/<stack>.json."
             case State.DEFECT:
-                return f"fix the rule, or set levels.{self.rule.id} to advisory in policies/stacks/<stack>.json until it is fixed"
+                return f"Fix the rule, or set levels.{self.rule.id} to advisory in policies/stacks/<stack>.json until it is fixed."
             case _:
-                return self.rule.remedy
+                return f"{self.rule.remedy[:1].upper()}{self.rule.remedy[1:]}."
 
     @property
     def message(self) -> str:
         """One line: the rule, the field, what is wrong, and what to do."""
         path = f" {self.path}" if self.path else ""
-        return f"[{self.rule.id}] {self.resource}{path}: {self.problem}; {self.remedy}"
+        return f"[{self.rule.id}] {self.resource}{path}: {self.problem}. {self.remedy}"
 
 
 def label(urn: str) -> str:

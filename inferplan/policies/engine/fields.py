@@ -1,7 +1,4 @@
-"""Resource inputs as rules read them. Reading an unknown value, or one of the wrong type, raises an error with the path.
-
-A path contains keys and positions, never a value, so a message with a path cannot show a secret.
-"""
+"""Resource inputs as rules read them. An unknown or mistyped value raises an error with its path, which shows no secret."""
 
 from __future__ import annotations
 
@@ -60,10 +57,7 @@ class MalformedFieldError(FieldError):
 
 
 class Field:
-    """A field in a resource's inputs; `urn` is the resource's, "" without one. An absent field reads as None.
-
-    Each way to read a value raises UnknownFieldError for an unknown one and MalformedFieldError for one of another type.
-    """
+    """A field in a resource's inputs; an absent one reads as None. Reading raises UnknownFieldError or MalformedFieldError."""
 
     __slots__ = ("_key", "_parent", "_raw", "urn")
 

@@ -1,41 +1,60 @@
-"""The identity of a policy pack: its version, the number of its rules, and a hash of its source files, without their folder."""
+"""The identity of a policy pack: its version, the number of its rules, and a hash of its files and of those that its rules read."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-_SOURCES = (".py", ".toml", ".yaml")
-_RULE = re.compile(rb"^@(?:resource|stack)_rule\b", re.MULTILINE)
+ROOM = "inferplan"
+_PACK = "policies/"
+# The folders of `inferplan` that rules read, as code or as data. A test compares them with the imports of the pack.
+_FOLDERS = (_PACK, "kube/", "images/", "review/", "tables.py")
+_SOURCES = (".py", ".toml", ".yaml", ".csv")
+_CHECK = re.compile(rb"^@(?:resource|stack)_rule\b", re.MULTILINE)
 _VERSION = re.compile(rb"^version: *(\S+)", re.MULTILINE)
 # Settings are data of a stack; the report compares them by themselves.
-_WITHOUT = ("stacks/", "__pycache__/")
+_WITHOUT = ("policies/stacks/", "__pycache__/")
 
 
 def is_source(name: str) -> bool:
-    """True if the file `name`, relative to the folder of the pack, belongs to its identity."""
-    return name.endswith(_SOURCES) and not any(part in name for part in _WITHOUT)
+    """True if the file `name`, relative to the folder `inferplan`, belongs to the identity of its pack."""
+    return name.startswith(_FOLDERS) and name.endswith(_SOURCES) and not any(part in name for part in _WITHOUT)
 
 
 def identity_of(sources: Mapping[str, bytes]) -> str:
-    """The identity of the pack with these files, by name relative to its folder; "" without files."""
-    if not sources:
+    """The identity of the pack with these files, by name relative to `inferplan`; "" without a pack."""
+    names = sorted(filter(is_source, sources))
+    if not any(name.startswith(_PACK) for name in names):
         return ""
     digest = sha256()
-    for name in sorted(sources):
+    for name in names:
         digest.update(f"{name}\0{len(sources[name])}\0".encode())
         digest.update(sources[name])
-    version = _VERSION.search(sources.get("PulumiPolicy.yaml", b""))
-    rules = sum(len(_RULE.findall(content)) for name, content in sources.items() if name.startswith("rules/"))
-    return f"{version[1].decode() if version else 'no version'}, {rules} rules, sha256:{digest.hexdigest()[:16]}"
+    version = _VERSION.search(sources.get(f"{_PACK}PulumiPolicy.yaml", b""))
+    return f"{version[1].decode() if version else 'no version'}, {_rules(sources)} rules, sha256:{digest.hexdigest()[:16]}"
+
+
+def _rules(sources: Mapping[str, bytes]) -> int:
+    """The number of rules with a check: a decorated function, or rows of `rules.toml`."""
+    try:
+        listed = tomllib.loads(sources.get(f"{_PACK}rules.toml", b"").decode())
+    except ValueError:
+        listed = {}
+    checks = sum(len(_CHECK.findall(content)) for name, content in sources.items() if name.startswith(f"{_PACK}rules/"))
+    return checks + sum(isinstance(each, dict) and bool({"rows", "table"} & each.keys()) for each in listed.values())
+
+
+def identity_in(folder: Path) -> str:
+    """The identity of the pack in `folder`, which is a folder `inferplan`."""
+    names = (each.relative_to(folder).as_posix() for each in folder.rglob("*"))
+    return identity_of({name: (folder / name).read_bytes() for name in names if is_source(name)})
 
 
 @cache
 def own_identity() -> str:
     """The identity of the pack that runs here."""
-    folder = Path(__file__).resolve().parents[1]
-    names = (each.relative_to(folder).as_posix() for each in folder.rglob("*"))
-    return identity_of({name: (folder / name).read_bytes() for name in names if is_source(name)})
+    return identity_in(Path(__file__).resolve().parents[2])

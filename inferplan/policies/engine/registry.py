@@ -1,4 +1,4 @@
-"""All rules: the decorated functions in the modules of `inferplan/policies/rules`, in the order of their ids."""
+"""All rules in the modules of `inferplan/policies/rules`, in the order of their ids."""
 
 from __future__ import annotations
 

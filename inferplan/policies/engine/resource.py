@@ -14,10 +14,7 @@ from inferplan.policies.engine.fields import Field, FieldError, matching
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """One resource. `inputs` is plain data with secrets in plain text and `UNKNOWN` for values that are known only after an update.
-
-    A component is not `custom`: it only groups other resources.
-    """
+    """One resource; `inputs` is plain data with secrets and `UNKNOWN` for values that an update makes. A component is not `custom`."""
 
     type: str
     urn: str

@@ -1,18 +1,18 @@
-"""The types of rules and the decorators that make them. A check depends only on the inputs of resources and on its parameters."""
+"""The types of rules, and the decorators that make them from checks and the rows of `rules.toml`. A check depends only on the inputs of resources and on its parameters."""
 
 from __future__ import annotations
 
 import enum
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inferplan.policies.engine.fields import Field
+from inferplan.tables import table
 
 if TYPE_CHECKING:
-    from inferplan.policies.engine.resource import Stack, Subject
+    from inferplan.policies.engine.resource import Subject
 
 
 class Severity(enum.StrEnum):
@@ -75,10 +75,7 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The settings of one rule for one stack; `today` is the day of the check, as `YYYY-MM-DD`.
-
-    `accepted` has the types of resources that the stack accepts, each with the last day.
-    """
+    """The settings of one rule for one stack, the day of the check, and the accepted types of resources, each with the last day."""
 
     values: Mapping[str, Any]
     today: str
@@ -95,12 +92,12 @@ class Edit(NamedTuple):
     value: Any
 
 
-class Rule(NamedTuple):
-    """A rule on one resource at a time, or on all resources of a stack together if `subject` is None.
+Check = Callable[[Any, Parameters], Violations]
+Remediation = Callable[[Any], Iterable[Edit]]
 
-    `refs` name the rules of others that require the same (Pod Security Standards, CIS EKS, Security Hub, NSA-CISA), or `inference`.
-    `check` yields the violations of one part of a resource, or of the stack.
-    """
+
+class Rule(NamedTuple):
+    """A rule on one resource at a time, or on all of a stack if `subject` is None; `refs` name rules of others that require the same."""
 
     id: str
     title: str
@@ -109,46 +106,33 @@ class Rule(NamedTuple):
     severity: Severity
     refs: tuple[str, ...]
     subject: Subject | None
-    check: Callable[[Any, Parameters], Violations]
+    check: Check
     level: Level
     parameters: Mapping[str, Parameter] = MappingProxyType({})
-    remediate: Callable[[Any], Iterable[Edit]] | None = None
+    remediate: Remediation | None = None
 
 
-def resource_rule(
-    subject: Subject | None,
-    severity: Severity,
-    refs: str = "inference",
-    *,
-    level: Level = Level.MANDATORY,
-    remediate: Callable[[Any], Iterable[Edit]] | None = None,
-) -> Callable[[Callable[[Any, Parameters], Violations]], Rule]:
-    """Make a rule on one resource of the decorated check. `refs` are separated by `; `; without them the rule is specific to inference.
-
-    The name of the function is the id, with hyphens. Its docstring holds the title, a paragraph `Why:` and a paragraph `Remedy:`.
-    """
-    return lambda check: Rule(*_texts(check), severity, tuple(refs.split("; ")), subject, check, level, remediate=remediate)
+RULES = "policies/rules.toml"
 
 
-def stack_rule(
-    severity: Severity, refs: str = "inference", *, level: Level = Level.MANDATORY
-) -> Callable[[Callable[[Stack, Parameters], Violations]], Rule]:
-    """Make a rule on a whole stack of the decorated check; otherwise as `resource_rule`."""
-    return resource_rule(None, severity, refs, level=level)
+def make_rule(name: str, subject: Subject | None, check: Check, remediate: Remediation | None = None) -> Rule:
+    """The rule `name` with its row of `rules.toml`. Raises ValueError for a rule without a row."""
+    row = table(RULES).get(name)
+    if row is None:
+        raise ValueError(f"Rule {name!r} has no row. Add [{name}] with severity, title, why and remedy to inferplan/policies/rules.toml.")
+    parameters = {key: Parameter(**each) for key, each in row.get("parameters", {}).items()}
+    level, refs = Level(row.get("level", Level.MANDATORY)), tuple(row.get("refs", ("inference",)))
+    severity = Severity(row["severity"])
+    return Rule(name, row["title"], row["why"], row["remedy"], severity, refs, subject, check, level, parameters, remediate)
 
 
-def parameter(name: str, default: list[str] | str | float, description: str, *, minimum: float = 0) -> Callable[[Rule], Rule]:
-    return lambda rule: rule._replace(parameters={**rule.parameters, name: Parameter(default, description, minimum)})
+def resource_rule(subject: Subject | None, *, remediate: Remediation | None = None) -> Callable[[Check], Rule]:
+    """Make a rule on one resource of the decorated check. The name of the function, with hyphens, is the id."""
+    return lambda check: make_rule(check.__name__.replace("_", "-"), subject, check, remediate)
 
 
-def _texts(check: Callable[..., Violations]) -> tuple[str, str, str, str]:
-    """The id, title, reason and remedy of a rule, from the name and the docstring of its check."""
-    title, _, rest = inspect.cleandoc(check.__doc__ or "").partition("Why: ")
-    why, _, remedy = rest.partition("\nRemedy: ")
-    texts = [" ".join(text.split()).removesuffix(".") for text in (title, why, remedy)]
-    if not all(texts):
-        raise ValueError(f"The docstring of {check.__name__} needs a title, a paragraph 'Why: ...' and a paragraph 'Remedy: ...'.")
-    return check.__name__.replace("_", "-"), texts[0], texts[1], texts[2]
+stack_rule = resource_rule(None)
+"""Make a rule on a whole stack of the decorated check."""
 
 
 def violation(at: Field, problem: str, *, urn: str | None = None) -> Violation:

@@ -16,11 +16,7 @@ STATES: Mapping[str, State] = {"violation": State.VIOLATION, "unknown": State.NO
 
 @dataclass(frozen=True)
 class Exemption:
-    """One violation that a stack may keep until the day `expires`.
-
-    `resource` is `Kind/name` or `stack`, `path` the field as `inferplan check` prints it ("" for the whole resource), `state` a key of
-    STATES.
-    """
+    """One violation that a stack may keep until the day `expires`, at a field of `Kind/name` or of the `stack`."""
 
     rule: str
     resource: str

@@ -1,7 +1,4 @@
-"""ARNs and actions of IAM, and which patterns match them.
-
-Rules: "IAM JSON policy elements: Resource", "Action" and "Condition operators" of the IAM User Guide, read 2026-11-22.
-"""
+"""ARNs and actions of IAM, and which patterns match them, by the IAM User Guide (read 2026-11-22)."""
 
 from __future__ import annotations
 

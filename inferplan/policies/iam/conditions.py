@@ -52,10 +52,7 @@ _TESTS: Mapping[str, Test] = {
 
 
 class Condition(NamedTuple):
-    """One key of a condition block, in small letters, with its operator and expected values.
-
-    `operator` is without prefix and suffix and in small letters, `set_` is `forallvalues`, `foranyvalue` or "".
-    """
+    """One key of a condition block in small letters, with its operator and values; `set_` is `forallvalues`, `foranyvalue` or empty."""
 
     operator: str
     set_: str

@@ -104,10 +104,7 @@ def sources_of(resource: Resource, key: str) -> set[str]:
 
 
 def _with_known_resource(statement: Field, service: str) -> Field:
-    """`statement` with an unknown Resource replaced by an ARN of `service`, if the statement allows actions of that service only.
-
-    The new resource gets an ARN without wildcards. The update checks the known value again.
-    """
+    """The statement with an unknown Resource replaced by a new ARN of `service`, if it allows actions of that service only."""
     raw = statement.value
     if not service or not isinstance(raw, dict) or raw.get("Resource") is not UNKNOWN:
         return statement
@@ -127,7 +124,7 @@ DOCUMENTS = Subject("document", _KINDS, document_statements)
 def statements(field: Field) -> Iterator[Statement]:
     """The statements of the document or statement at `field`, known ones first. Raises FieldError."""
     fields = [field] if isinstance(field.value, dict) and "Statement" not in field.value else list(_parsed(field))
-    for each in sorted(fields, key=lambda each: _has_unknown(each.value)):
+    for each in sorted(fields, key=lambda each: has_unknown(each.value)):
         yield Statement(each, each.value)
 
 
@@ -184,17 +181,17 @@ def _words(value: Any, at: Field = _NO_FIELD) -> list[str]:
         return []
     if isinstance(value, list):
         return [word for each in value for word in _words(each, at)]
-    if _has_unknown(value):
+    if has_unknown(value):
         raise UnknownFieldError(at)
     # IAM compares a JSON boolean as text.
     return [value] if isinstance(value, str) else [json.dumps(value)]
 
 
-def _has_unknown(value: Any) -> bool:
+def has_unknown(value: Any) -> bool:
     if isinstance(value, dict):
-        return any(_has_unknown(each) for each in value.values())
+        return any(has_unknown(each) for each in value.values())
     if isinstance(value, list):
-        return any(_has_unknown(each) for each in value)
+        return any(has_unknown(each) for each in value)
     return value is UNKNOWN
 
 

@@ -12,34 +12,12 @@ from collections.abc import Iterable
 from inferplan.policies.iam.arns import is_wild, parse_arn
 from inferplan.policies.iam.conditions import Condition, Request
 from inferplan.policies.subjects.networks import is_internet, network
+from inferplan.tables import table
 
 _ACCOUNT = "000000000000"
 _ARN = f"arn:aws:iam::{_ACCOUNT}:role/zzzz"
 _ANY_ARN: tuple[Request, ...] = (None, _ARN, f"arn:aws:iam::{_ACCOUNT}:user/zzzz", f"arn:aws:sts::{_ACCOUNT}:assumed-role/zzzz/zzzz")
 _PATH = ["o-zzzzzzzzzz/r-zzzz/ou-zzzz-zzzzzzzz/"]
-# The values of a stranger's request ("AWS global condition context keys", read 2026-11-22).
-_IDENTITY: dict[str, tuple[Request, ...]] = {
-    "aws:principalarn": _ANY_ARN,
-    "aws:principalaccount": (None, _ACCOUNT),
-    "aws:principalorgid": (None, "o-zzzzzzzzzz"),
-    "aws:principalorgpaths": (None, _PATH),
-    "aws:sourcearn": (None, f"arn:aws:sns:eu-west-1:{_ACCOUNT}:zzzz", "arn:aws:s3:::zzzz"),
-    "aws:sourceaccount": (None, _ACCOUNT),
-    "aws:sourceowner": (None, _ACCOUNT),
-    "aws:sourceorgid": (None, "o-zzzzzzzzzz"),
-    "aws:sourceorgpaths": (None, _PATH),
-    "aws:sourcevpc": (None, "vpc-zzzzzzzz"),
-    "aws:sourcevpce": (None, "vpce-zzzzzzzz"),
-    "aws:sourcevpcarn": (None, f"arn:aws:ec2:eu-west-1:{_ACCOUNT}:vpc/vpc-zzzzzzzz"),
-    "aws:vpceaccount": (None, _ACCOUNT),
-    "aws:vpceorgid": (None, "o-zzzzzzzzzz"),
-    "aws:vpceorgpaths": (None, _PATH),
-    "aws:userid": (None, "AROAZZZZZZZZZZZZZZZZZ:zzzz"),
-    "s3:dataaccesspointarn": (None, f"arn:aws:s3:eu-west-1:{_ACCOUNT}:accesspoint/zzzz"),
-    "s3:dataaccesspointaccount": (None, _ACCOUNT),
-    "kms:calleraccount": (None, _ACCOUNT),
-    "elasticfilesystem:accessedviamounttarget": (None, "false"),
-}
 _ADDRESSES = ("aws:sourceip", "aws:vpcsourceip")
 
 
@@ -53,11 +31,11 @@ def can_pass(conditions: Iterable[Condition]) -> bool:
 def _passes(key: str, conditions: list[Condition]) -> bool:
     if key in _ADDRESSES:
         return all(_allows_internet(each) for each in conditions)
-    variants = _IDENTITY.get(key)
+    variants = table("policies/iam/strangers.toml").get(key)
     if variants is None:
         return True
     patterns = (value for each in conditions for value in each.values)
-    return any(all(each.holds(value) for each in conditions) for value in (*variants, *filter(None, map(_stranger_arn, patterns))))
+    return any(all(each.holds(value) for each in conditions) for value in (None, *variants, *filter(None, map(_stranger_arn, patterns))))
 
 
 def _allows_internet(condition: Condition) -> bool:

@@ -8,13 +8,13 @@ from inferplan.kube.names import HUGEPAGES, RESOURCE_VENDORS
 from inferplan.kube.pod_templates import RAY_CLUSTERS
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Stack
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
-from inferplan.policies.subjects.serving import starts_vllm
+from inferplan.policies.subjects.serving import started_engine
 from inferplan.policies.subjects.workloads import copies_of, group_size_of, pods_of
 
 # Programs that compile engines, which needs an accelerator: TensorRT-LLM's, and ours for the `build` section.
-BUILDERS = frozenset(["trtllm-build", "inferplan.components.serving.tensorrt_llm.payload.engines"])
+BUILDERS = frozenset(["trtllm-build", "components.serving.tensorrt_llm.payload.engines"])
 DEVICE_VARIABLES = "(HABANA|HL|NVIDIA|CUDA)_VISIBLE_DEVICES|HABANA_VISIBLE_MODULES"
 HIDE_ALL = ("void", "none")
 # Alternative options of each parallel size: the first one on the command line counts.
@@ -28,15 +28,8 @@ VENDORS = ("nvidia", "habana", "amd")
 FOR_GAUDI = re.compile(r"habana|gaudi|(^|[-_/.:])hpu([-_/.:]|$)", re.IGNORECASE)
 
 
-@parameter("jobs", [], "Names of Jobs and DaemonSets that need accelerators")
-@resource_rule(PODS, Severity.HIGH)
+@resource_rule(PODS)
 def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) -> Violations:
-    """Preheat Jobs and DaemonSets request no accelerator.
-    Why: A copy can take an hour, and the pod of a DaemonSet never ends. The accelerator is idle during that time. Only a Job that compiles
-    TensorRT engines needs one.
-    Remedy: remove the accelerator from resources and resourceClaims, or list a Job that computes under
-    parameters.accelerator-disallow-in-preheat.jobs.
-    """
     if (pod.runs_to_end or pod.resource.short_kind == "DaemonSet") and pod.resource.name not in parameters["jobs"]:
         for container in pod.containers:
             if pod.runs_to_end and not BUILDERS.isdisjoint(container.words):
@@ -46,43 +39,27 @@ def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) ->
         yield from (violation(each, f"claims a device in a {pod.resource.short_kind}") for each in pod.at("resourceClaims").each())
 
 
-@resource_rule(CONTAINERS, Severity.HIGH)
+@resource_rule(CONTAINERS)
 def accelerator_disallow_visible_devices(container: Container, _: Parameters) -> Violations:
-    """Only the device plugin decides which devices a container sees.
-    Why: A literal value overrides the allocation, and two pods then use the same accelerator.
-    Remedy: remove the variable; only the values void and none, which hide all devices, are allowed.
-    """
     entries = container.variables(DEVICE_VARIABLES)
     yield from violations(entries, lambda entry: entry.at("value").text() not in HIDE_ALL, "overrides the allocation of the device plugin")
 
 
-@resource_rule(CONTAINERS, Severity.HIGH)
+@resource_rule(CONTAINERS)
 def accelerator_require_integer(container: Container, _: Parameters) -> Violations:
-    """Accelerator requests are whole numbers.
-    Why: Extended resources are counted in whole devices. Kubernetes rejects a fraction when it creates the pod.
-    Remedy: use a whole number; share a device with MIG or time-slicing on the node.
-    """
     fields = (field for _vendor, _side, field in container.accelerators())
     yield from violations(fields, lambda field: (field.quantity() or 0) % 1, "is not a whole number")
 
 
-@resource_rule(PODS, Severity.HIGH)
+@resource_rule(PODS)
 def accelerator_require_pool(pod: PodTemplate, _: Parameters) -> Violations:
-    """Pods with accelerators select their pool.
-    Why: Without a selector the scheduler can pick any node that offers the resource, for example an L4 instead of an H100.
-    Remedy: set nodeSelector or node affinity to the labels of the pool.
-    """
     affinity = pod.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     if pod.demand and not pod.at("nodeSelector").value and not affinity.value:
         yield violation(pod.at("nodeSelector"), "is not set, but the pod requests accelerators")
 
 
-@resource_rule(CONTAINERS, Severity.HIGH, "inference; Kyverno check-nvidia-gpu")
+@resource_rule(CONTAINERS)
 def accelerator_require_request_equals_limit(container: Container, _: Parameters) -> Violations:
-    """Accelerator requests equal their limits.
-    Why: Kubernetes rejects a pod whose request and limit of an extended resource differ, but only when it creates the pod.
-    Remedy: set the accelerator under resources.limits, and under resources.requests set the same number or nothing.
-    """
     for _vendor, side, field in container.accelerators():
         name = str(field.keys[-1])
         limit = container.at("resources", "limits", name)
@@ -90,16 +67,12 @@ def accelerator_require_request_equals_limit(container: Container, _: Parameters
             yield violation(field, "differs from the limit")
 
 
-@resource_rule(PODS, Severity.HIGH)
+@resource_rule(PODS)
 def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> Violations:
-    """The engine's parallelism matches the accelerators of its pod.
-    Why: An engine that needs more accelerators than its pod has never starts. If it uses fewer, the rest are paid for and idle.
-    Remedy: set tensor, pipeline and data parallel sizes so that their product is the container's accelerators times the pods of its group.
-    """
     for container in pod.containers:
         limits = [(vendor, field.quantity() or 0) for vendor, side, field in container.accelerators() if side == "limits"]
         accelerators = sum(count for vendor, count in limits if vendor in VENDORS)
-        if not accelerators or not starts_vllm(container) or _spans_cluster(pod, container):
+        if not accelerators or started_engine(container) != "vllm" or _spans_cluster(pod, container):
             continue
         ranks = 1
         for alternatives in SIZES:
@@ -119,14 +92,8 @@ def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
     return pod.resource.kind in RAY_CLUSTERS and container.option("--distributed-executor-backend") == "ray"
 
 
-@parameter("taints", [], "Taint keys of pools that differ from the name of the accelerator's resource")
-@resource_rule(PODS, Severity.HIGH)
+@resource_rule(PODS)
 def accelerator_require_toleration(pod: PodTemplate, parameters: Parameters) -> Violations:
-    """Pods with accelerators tolerate the taint of their pool.
-    Why: Accelerator nodes are tainted to keep other pods away. Without the toleration the pod stays Pending.
-    Remedy: add a toleration for the taint of the pool, for example nvidia.com/gpu or habana.ai/gaudi; list other taint keys under
-    parameters.accelerator-require-toleration.taints.
-    """
     keys = {each.at("key").text() for each in pod.at("tolerations").each()}
     for vendor in pod.demand:
         taints = {name for name, owner in RESOURCE_VENDORS.items() if owner == vendor}
@@ -137,24 +104,16 @@ def accelerator_require_toleration(pod: PodTemplate, parameters: Parameters) -> 
         yield violation(pod.at("tolerations"), "has no toleration for the taint of a claimed accelerator")
 
 
-@resource_rule(CONTAINERS, Severity.HIGH)
+@resource_rule(CONTAINERS)
 def accelerator_require_vendor_image(container: Container, _: Parameters) -> Violations:
-    """Images match the vendor of the pod's accelerators.
-    Why: A CUDA image on Gaudi finds no device. After minutes of pulling it uses the CPU or exits.
-    Remedy: use an image for the pool's accelerator: from vault.habana.ai or with gaudi or hpu in its name for Gaudi, any other for NVIDIA.
-    """
     vendors = {vendor for vendor, _side, _field in container.accelerators()}
     for_gaudi = bool(FOR_GAUDI.search(container.at("image").text()))
     if vendors and for_gaudi != ("habana" in vendors):
         yield violation(container.at("image"), "is built for accelerators of another vendor")
 
 
-@resource_rule(CONTAINERS, Severity.HIGH)
+@resource_rule(CONTAINERS)
 def gaudi_require_huge_pages(container: Container, _: Parameters) -> Violations:
-    """Gaudi containers reserve huge pages.
-    Why: The Gaudi driver maps its buffers in 2 MiB pages. Without them, loading the model fails halfway.
-    Remedy: set resources.limits.hugepages-2Mi, and the same value under resources.requests.
-    """
     if any(vendor == "habana" for vendor, _side, _field in container.accelerators()):
         limit = container.at("resources", "limits", HUGEPAGES)
         request = container.at("resources", "requests", HUGEPAGES)
@@ -164,23 +123,14 @@ def gaudi_require_huge_pages(container: Container, _: Parameters) -> Violations:
             yield violation(request, "differs from the limit")
 
 
-@resource_rule(PODS, Severity.HIGH)
+@resource_rule(PODS)
 def gaudi_require_runtime_class(pod: PodTemplate, _: Parameters) -> Violations:
-    """Gaudi pods set their runtime class.
-    Why: If habana is not the node's default runtime, a pod without it cannot use several accelerators.
-    Remedy: set runtimeClassName: habana.
-    """
     if not pod.partial and "habana" in pod.demand and not pod.at("runtimeClassName").text():
         yield violation(pod.at("runtimeClassName"), "is not set, but the pod requests Gaudi")
 
 
-@stack_rule(Severity.HIGH, "inference; Kubernetes: Dynamic Resource Allocation")
+@stack_rule
 def stack_require_own_claims(stack: Stack, _: Parameters) -> Violations:
-    """Each replica claims its own devices.
-    Why: A ResourceClaim is one set of devices. All pods that use it run on one node and share the same accelerators, and the second server
-    runs out of memory.
-    Remedy: name a ResourceClaimTemplate in resourceClaimTemplateName, which creates one claim per pod.
-    """
     claims: set[tuple[str, str]] = set()
     for pod in pods_of(stack):
         with stack.unreadable:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from inferplan.policies.engine.resource import Resource, Stack
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
+from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.iam.arns import is_wild
 from inferplan.policies.iam.documents import GRANTS, Statement, document_of, statements
-from inferplan.policies.subjects.tables import document, entries_below
+from inferplan.tables import table
 
 ROLE, ECR = "aws:iam:Role", "aws:ecr:RepositoryPolicy"
 _ARN = re.compile(r"arn:[\w-]+:[\w-]*:[\w-]*:([0-9]{12}):")
@@ -19,15 +19,8 @@ _READS_IMAGES = {"ecr:batchgetimage", "ecr:getdownloadurlforlayer", "ecr:batchch
 _LIMITS = ("aws:principalorgid", "aws:principalorgpaths", "aws:sourceaccount")
 
 
-@parameter("accounts", [], "Accounts that the stack trusts: its own, and others of the organization")
-@stack_rule(Severity.HIGH, "Confused deputy problem; CKV_AWS_358; Security Hub: S3.6; IAM Access Analyzer")
+@stack_rule
 def aws_restrict_other_accounts(stack: Stack, parameters: Parameters) -> Violations:
-    """Roles and data of the stack stay in its account.
-    Why: Another account that takes a role without an external id can be tricked into using it for a third one. Data that is copied to another
-    account is out of reach of every rule here.
-    Remedy: remove the account; require sts:ExternalId with StringEquals in the trust of a role; or list accounts of your organization under
-    parameters.aws-restrict-other-accounts.accounts.
-    """
     own = _own_accounts(stack, parameters["accounts"])
     for resource in stack:
         with stack.unreadable:
@@ -45,8 +38,8 @@ def aws_restrict_other_accounts(stack: Stack, parameters: Parameters) -> Violati
 
 def _receiver(resource: Resource, own: set[str]) -> str:
     """The path of the field with another account, "" if the kind has none or if it may be the stack's own account."""
-    table = document("aws_access")
-    return table["receivers"].get(resource.kind, "") or (table["principals"].get(resource.kind, "") if own else "")
+    access = table("policies/rules/aws_access.toml")
+    return access["receivers"].get(resource.kind, "") or (access["principals"].get(resource.kind, "") if own else "")
 
 
 def _is_made_here(resource: Resource) -> bool:
@@ -57,7 +50,7 @@ def _is_made_here(resource: Resource) -> bool:
 
 def _own_accounts(stack: Stack, trusted: list[str]) -> set[str]:
     """The accounts in the settings, or those of the provider, or the account of most ARNs of the stack; none if that is not clear."""
-    others = {*document("aws_access")["receivers"], "aws:kms:Grant"}
+    others = table("policies/rules/aws_access.toml")["receivers"]
     allowed: set[str] = set()
     counts: Counter[str] = Counter()
     for resource in stack:
@@ -65,14 +58,21 @@ def _own_accounts(stack: Stack, trusted: list[str]) -> set[str]:
             with stack.unreadable:
                 allowed |= set(re.findall(r"[0-9]{12}", str(resource.inputs.get("allowedAccountIds", ""))))
         elif resource.kind.startswith(("aws:", "kubernetes:")) and resource.kind not in others:
-            counts.update(match.group(1) for text in _texts(resource) if (match := _ARN.match(text)))
+            # The grantee may be another account, but the key is the stack's own.
+            inputs = resource.inputs.get("keyId") if resource.kind == "aws:kms:Grant" else resource.inputs
+            counts.update(match.group(1) for text in _texts(inputs) if (match := _ARN.match(text)))
     first, second = [*counts.most_common(2), ("", 0), ("", 0)][:2]
     clear = {first[0]} if first[1] > second[1] else set()
     return set(trusted) | (allowed or clear)
 
 
-def _texts(resource: Resource) -> Iterator[str]:
-    return (field.value for _key, field in entries_below(resource.root) if not field.unknown and isinstance(field.value, str))
+def _texts(value: object) -> Iterator[str]:
+    """Every string in the inputs of a resource. It reads plain values: this runs over all of a stack."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(each)
 
 
 def _is_other(text: str, own: set[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from inferplan.kube.names import MONTHLY_BUDGET
 from inferplan.policies.engine.fields import MalformedFieldError
 from inferplan.policies.engine.resource import Stack
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
+from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE
 from inferplan.policies.subjects.placement import cluster_queue_of, demand_of, fits_on, local_queue, local_queues, nodes_of, queue_of
 from inferplan.policies.subjects.pods import PODS
@@ -29,13 +29,8 @@ if TYPE_CHECKING:
 _NODE_GROUP = "aws:eks:NodeGroup"
 
 
-@parameter("excludedPrefixes", [], "Name prefixes of resources that Kueue is configured to ignore")
-@stack_rule(Severity.HIGH, "inference; Kueue: ClusterQueue")
+@stack_rule
 def stack_require_covered_resources(stack: Stack, parameters: Parameters) -> Violations:
-    """A queue has quota for every resource that its pods request.
-    Why: If no resource group covers one of the resources, Kueue never admits the pod.
-    Remedy: list cpu, memory, the accelerator and huge pages in coveredResources of the ClusterQueue.
-    """
     for each in stack.of(*sorted(PODS.kinds)):
         with stack.unreadable:
             name = queue_of(each).text()
@@ -51,12 +46,8 @@ def stack_require_covered_resources(stack: Stack, parameters: Parameters) -> Vio
                     yield violation(queue.at("spec", "resourceGroups"), "does not cover every resource that its pods request", urn=each.urn)
 
 
-@stack_rule(Severity.HIGH, "inference; Kueue: LocalQueue")
+@stack_rule
 def stack_require_known_queue(stack: Stack, _: Parameters) -> Violations:
-    """Queued workloads name an existing queue.
-    Why: Kueue suspends a workload until its queue exists, and reports it only in a condition of the Workload.
-    Remedy: set the label kueue.x-k8s.io/queue-name to a LocalQueue of the same namespace, or declare that queue.
-    """
     for each in stack.of(*sorted(PODS.kinds)):
         with stack.unreadable:
             name, namespace = queue_of(each).text(), each.namespace
@@ -67,12 +58,8 @@ def stack_require_known_queue(stack: Stack, _: Parameters) -> Violations:
                 yield violation(queue_of(each), "is not a LocalQueue of the stack in that namespace")
 
 
-@stack_rule(Severity.HIGH)
+@stack_rule
 def stack_require_matching_pool(stack: Stack, _: Parameters) -> Violations:
-    """Selectors and tolerations match a pool of the stack.
-    Why: A pod with a misspelled pool stays Pending.
-    Remedy: set nodeSelector and tolerations to those of a pool with that accelerator.
-    """
     nodes = list(nodes_of(stack))
     for pod in engines_of(stack):
         with stack.unreadable:
@@ -83,12 +70,8 @@ def stack_require_matching_pool(stack: Stack, _: Parameters) -> Violations:
                     yield violation(pod.at("nodeSelector"), "matches no node of the stack with that accelerator")
 
 
-@stack_rule(Severity.HIGH)
+@stack_rule
 def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
-    """The nodes of the stack have the capacity that its models request.
-    Why: A pod that does not fit stays Pending while everything else is paid for.
-    Remedy: lower replicas or accelerators per replica, or add nodes to the pool.
-    """
     nodes = list(nodes_of(stack))
     requested: dict[tuple[str, tuple[int, ...]], float] = {}
     for pod in engines_of(stack):
@@ -106,12 +89,8 @@ def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
                     yield violation(count_of(pod), "requests more accelerators than the pool has left")
 
 
-@stack_rule(Severity.HIGH)
+@stack_rule
 def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
-    """A rollout has the accelerators that it needs.
-    Why: With surge on a full pool, the new pod waits for an accelerator that the old pod keeps.
-    Remedy: set maxSurge: 0 with maxUnavailable: 1, or Recreate, or add spare nodes to the pool.
-    """
     nodes = list(nodes_of(stack))
     engines = list(engines_of(stack))
     for pod in engines:
@@ -137,13 +116,8 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
                     yield violation(place, f"needs accelerators that {who} to spare")
 
 
-@stack_rule(Severity.HIGH)
+@stack_rule
 def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
-    """The stack stays within its budget.
-    Why: A pool at its maximum size can cost a lot per hour, and the plan is the earliest place to notice.
-    Remedy: lower size.max of a pool, or raise budget.monthlyUsd of the stack (the annotation inferplan.dev/monthly-budget-usd of its
-    namespace).
-    """
     from decimal import Decimal
 
     budgets = []

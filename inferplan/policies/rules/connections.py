@@ -5,39 +5,38 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 
 from inferplan.policies.engine.fields import Field, matching
 from inferplan.policies.engine.resource import Resource, Stack, Subject
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
-from inferplan.policies.rules.pods import CONTROLLERS
+from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
 from inferplan.policies.subjects.networks import NETWORK_POLICY, blocks_of, cover_internet
 from inferplan.policies.subjects.placement import matches_labels
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word, image_of
 from inferplan.policies.subjects.serving import model_of
-from inferplan.policies.subjects.tables import document, entries_below
+from inferplan.policies.subjects.tables import entries_below
 from inferplan.policies.subjects.workloads import labels_of
+from inferplan.tables import table
+
+_HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
 
 CONFIG_MAP, SECRET = "kubernetes:core:ConfigMap", "kubernetes:core:Secret"
-_NAMED = re.compile(r"([A-Za-z_][\w.-]*)[\"']?\s*[:=]\s*[\"']?([a-z][a-z0-9+.-]*://[^\s\"',}\]]+)")
+# The look-behind keeps the search linear: without it, every letter of a long word starts another attempt.
+_NAMED = re.compile(r"(?<![\w.-])[0-9.-]*([A-Za-z_][\w.-]*)[\"']?\s*[:=]\s*[\"']?([a-z][a-z0-9+.-]*://[^\s\"',}\]]+)")
 _HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::[0-9]+)?(?:[/?,#]|\Z)")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _INSIDE = (".svc", ".local", ".internal", ".localdomain", ".lan", ".test", ".home.arpa")
 _DOWNLOADS = re.compile(r"\b(s3|gs|az|hf|https)://")
 _HTTPS = "443"
+_NAME_PORTS = ("53", "dns", "dns-tcp", "5353")
 _PUBLIC_REGISTRIES = ("docker.io", "ghcr.io", "quay.io", "nvcr.io", "gcr.io", "registry.k8s.io", "public.ecr.aws", "amazonaws.com")
 
 
-@parameter("hosts", [], "Hosts and domains outside the cluster that pods may send data to or load data from, for example `acme.example`")
-@stack_rule(Severity.HIGH, "inference; OWASP K8s: supply chain; CKV2_DOCKER")
+@stack_rule
 def stack_restrict_outside_hosts(stack: Stack, parameters: Parameters) -> Violations:
-    """Telemetry, hubs, indexes and proxies are hosts that the stack trusts.
-    Why: Another hub or index serves other weights and other code. A collector or a proxy of strangers gets prompts and keys.
-    Remedy: use a Service of the cluster, a host of your own domain, or the service's official host; or list the host under
-    parameters.stack-restrict-outside-hosts.hosts.
-    """
-    trusted = {*document("connections")["trusted"], *parameters["hosts"], *_own_domains(stack)}
+    trusted = {*table("policies/rules/connections.toml")["trusted"], *parameters["hosts"], *_own_domains(stack)}
     for resource in stack:
         with stack.unreadable:
             for field, value in _hosts_in(resource):
@@ -47,10 +46,10 @@ def stack_restrict_outside_hosts(stack: Stack, parameters: Parameters) -> Violat
 
 def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
     """The values of a resource that name a host, each with its field. Raises FieldError."""
-    names = document("connections")
+    names = table("policies/rules/connections.toml")
     if resource.kind == CONFIG_MAP:
         for _name, field in resource.at("data").entries():
-            yield from ((field, value) for key, value in _NAMED.findall(field.text()) if re.match(names["hostKeys"], key))
+            yield from ((field, value) for key, value in _named_urls(field.text()) if re.match(names["hostKeys"], key))
     if resource.kind not in PODS.kinds:
         return
     for container in resource.parts(CONTAINERS):
@@ -63,7 +62,12 @@ def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
             if re.match(names["hostOptions"], option) and _URL.search(value):
                 yield word.field, value[_start_of_url(value) :]
     config = resource.at("spec", "serveConfigV2") if resource.kind.endswith(":RayService") else Field(None)
-    yield from ((config, value) for key, value in _NAMED.findall(config.text()) if re.search(names["hostVariables"], key))
+    yield from ((config, value) for key, value in _named_urls(config.text()) if re.search(names["hostVariables"], key))
+
+
+def _named_urls(text: str) -> list[tuple[str, str]]:
+    """Each URL in `text` that has a name in front, as `name: url` or `name=url`."""
+    return _NAMED.findall(text) if "://" in text else []
 
 
 def _start_of_url(text: str) -> int:
@@ -99,22 +103,25 @@ def _own_domains(stack: Stack) -> set[str]:
     return {".".join(host.split(".")[-2:]) for host in hosts if "." in host and not host.endswith(_PUBLIC_REGISTRIES)}
 
 
-@parameter("controllers", CONTROLLERS, "Images, without tags, of controllers that call the APIs of a cloud")
-@stack_rule(Severity.HIGH, "NSA-CISA: network separation; CKV_AWS_382; inference")
+@stack_rule
 def stack_restrict_internet_egress(stack: Stack, parameters: Parameters) -> Violations:
-    """Only downloads of weights reach the whole internet, and only over HTTPS.
-    Why: A server that anyone takes over could send weights, prompts and keys anywhere.
-    Remedy: list the networks of the store under ipBlock.cidr (in a stack file: storage.<name>.networks).
-    """
     for policy in stack.of(NETWORK_POLICY):
         with stack.unreadable:
-            open_rules = [rule for rule in policy.select("spec", "egress", "*") if blocks_of(rule.at("to").each())]
-            if not cover_internet(block for rule in open_rules for block in blocks_of(rule.at("to").each())):
-                continue
-            wide = [rule for rule in open_rules if cover_internet(blocks_of(rule.at("to").each()))] or open_rules
+            rules = list(policy.select("spec", "egress", "*"))
+            peerless = [rule for rule in rules if not rule.at("to").has_items and not _is_names_only(rule)]
+            open_rules = [rule for rule in rules if blocks_of(rule.at("to").each())]
+            wide = [rule for rule in open_rules if cover_internet(blocks_of(rule.at("to").each()))] + peerless
+            if not wide and cover_internet(block for rule in open_rules for block in blocks_of(rule.at("to").each())):
+                wide = open_rules
             downloads = all(map(_is_https_only, wide)) and _selects_downloads(stack, policy, parameters["controllers"])
-            if not downloads:
+            if wide and not downloads:
                 yield from (violation(rule.at("to"), "lets pods reach the whole internet") for rule in wide)
+
+
+def _is_names_only(rule: Field) -> bool:
+    """True if a rule opens only the port of name servers, whose addresses are often not known."""
+    ports = list(rule.at("ports").each())
+    return bool(ports) and all(each.at("port").text() in _NAME_PORTS and each.at("endPort").absent for each in ports)
 
 
 def _is_https_only(rule: Field) -> bool:
@@ -142,21 +149,17 @@ def _downloads(pod: PodTemplate, controllers: list[str]) -> bool:
     return bool(pod.stores)
 
 
-@resource_rule(CONTAINERS, Severity.HIGH, "CKV2_DOCKER_1-9; NSA-CISA: encryption in transit")
+@resource_rule(CONTAINERS)
 def pod_require_verified_tls(container: Container, _: Parameters) -> Violations:
-    """Programs verify the certificates of servers.
-    Why: Without verification, anyone on the network can answer in the place of a store, a hub or a collector, and read every key sent to it.
-    Remedy: remove the variable or option; for a private authority, mount its certificate and name it in REQUESTS_CA_BUNDLE or SSL_CERT_FILE.
-    """
-    table = document("connections")
-    for name, value in table["variables"].items():
+    settings = table("policies/rules/connections.toml")
+    for name, value in settings["variables"].items():
         for entry in container.variables(name):
             if entry.at("valueFrom").absent and re.fullmatch(value, entry.at("value").text()):
                 yield violation(entry.at("value"), "switches the verification of certificates off")
     for word, following in pairwise((*container.arguments, Word(container.field, ""))):
         option, equals, value = word.text.partition("=")
         value = value if equals else "" if following.text.startswith("-") else following.text
-        for pattern, harmless in table["options"].items():
+        for pattern, harmless in settings["options"].items():
             if re.fullmatch(pattern, option) and not re.fullmatch(harmless, value):
                 yield violation(word.field, "switches the verification of certificates off")
     texts = (*container.at("command").each(), *container.at("args").each(), *container.at("lifecycle").texts_below())
@@ -166,7 +169,7 @@ def pod_require_verified_tls(container: Container, _: Parameters) -> Violations:
 
 
 def _is_unverified(text: str) -> bool:
-    return any(re.search(pattern, text) for pattern in document("connections")["texts"].values())
+    return any(re.search(pattern, text) for pattern in table("policies/rules/connections.toml")["texts"].values())
 
 
 _ANY_OBJECT = Subject(
@@ -177,12 +180,8 @@ _ANY_OBJECT = Subject(
 )
 
 
-@resource_rule(_ANY_OBJECT, Severity.HIGH, "CKV2_DOCKER; CKV_K8S_68; NSA-CISA: encryption in transit")
+@resource_rule(_ANY_OBJECT)
 def object_require_verified_tls(object_: Resource, _: Parameters) -> Violations:
-    """Objects and configuration files keep TLS verified and current.
-    Why: Without verification, or with TLS 1.0, anyone on the network can read and change what is sent.
-    Remedy: remove the setting; name the authority's certificate instead (caBundle, ca, proxy_ssl_trusted_certificate).
-    """
     if object_.kind == CONFIG_MAP:
         files = (field for _name, field in object_.at("data").entries())
         yield from (
@@ -191,5 +190,23 @@ def object_require_verified_tls(object_: Resource, _: Parameters) -> Violations:
             if _is_unverified(field.text())
         )
     for key, field in entries_below(object_.root):
-        if key in document("connections")["fields"]["names"] and not field.unknown and field.value in (True, "true"):
+        if isinstance(key, str) and not field.unknown and _switches_off(key, str(field.value).lower()):
             yield violation(field, "disables the verification of certificates")
+
+
+@cache
+def _switches_off(key: str, value: str) -> bool:
+    fields = table("policies/rules/connections.toml")["fields"] if value in ("true", "false") else {}
+    return any(value == off and re.fullmatch(pattern, key) for pattern, off in fields.items())
+
+
+@resource_rule(CONTAINERS)
+def pod_disallow_piped_programs(container: Container, _: Parameters) -> Violations:
+    hooks = (text for name in _HOOKS for text in container.at(name).texts_below())
+    texts = (*container.at("command").each(), *container.at("args").each(), *hooks)
+    yield from violations(texts, lambda field: is_piped(field.text()), "runs a program that it downloads")
+
+
+def is_piped(text: str) -> bool:
+    """True if a shell or an interpreter runs what the command in `text` downloads."""
+    return any(re.search(pattern, text) for pattern in table("policies/rules/connections.toml")["piped"].values())

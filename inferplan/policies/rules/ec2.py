@@ -6,17 +6,9 @@ from itertools import chain
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, objects
-from inferplan.policies.engine.rule import (
-    Parameters,
-    Severity,
-    Violations,
-    is_set,
-    must_be,
-    parameter,
-    resource_rule,
-    violation,
-    violations,
-)
+from inferplan.policies.engine.rule import Parameters, Violations, is_set, resource_rule, violation, violations
+from inferplan.policies.rules.connections import is_piped
+from inferplan.policies.rules.secrets import user_data
 from inferplan.policies.subjects.networks import Network, block_of, is_internet
 
 FIREWALLS = (
@@ -27,13 +19,8 @@ INSTANCES = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance")
 BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "ipv6CidrBlock")
 
 
-@parameter("ports", ["443"], "Ports that may be open to the internet")
-@resource_rule(objects(*FIREWALLS), Severity.CRITICAL, "Security Hub EC2.18; EC2.19; CIS AWS 5.2; CKV_AWS_24; CKV_AWS_260")
+@resource_rule(objects(*FIREWALLS))
 def ec2_disallow_open_ingress(group: Resource, parameters: Parameters) -> Violations:
-    """No security group is open to the internet.
-    Why: Scanners find an open port of an engine or a node within minutes.
-    Remedy: list the networks that may connect under cidrBlocks, for example 10.0.0.0/16.
-    """
     if group.short_kind == "NodeGroup":
         remote = group.at("remoteAccess")
         if remote.at("ec2SshKey").text() and not remote.at("sourceSecurityGroupIds").texts():
@@ -53,13 +40,8 @@ def ec2_disallow_open_ingress(group: Resource, parameters: Parameters) -> Violat
         yield from (violation(field, "opens the group to the internet") for field in dict.fromkeys(field for field, _block in blocks))
 
 
-@resource_rule(objects(*INSTANCES, "aws:ebs:Volume", "aws:eks:NodeGroup"), Severity.HIGH, "Security Hub EC2.7; CKV_AWS_8; CKV_AWS_3")
+@resource_rule(objects(*INSTANCES, "aws:ebs:Volume", "aws:eks:NodeGroup"))
 def ec2_require_encrypted_volumes(instance: Resource, _: Parameters) -> Violations:
-    """Disks of nodes are encrypted.
-    Why: They hold caches of weights and the kubelet's copies of Secrets.
-    Remedy: set encrypted: true on every disk: under blockDeviceMappings[].ebs, rootBlockDevice and ebsBlockDevices, or on the volume; give
-    a node group a launchTemplate.
-    """
     if instance.short_kind == "NodeGroup":
         # Without a launch template, EKS creates the disks with the defaults of the account.
         yield from violations(instance.at("launchTemplate"), lambda field: field.absent, "is not set, so disks may not be encrypted")
@@ -73,13 +55,8 @@ def ec2_require_encrypted_volumes(instance: Resource, _: Parameters) -> Violatio
     yield from violations((disk.at("encrypted") for disk in disks), lambda field: field.value not in (True, "true"), "is not true")
 
 
-@parameter("hops", 1, "Maximum number of network hops of a response", minimum=1)
-@resource_rule(objects(*INSTANCES), Severity.HIGH, "Security Hub EC2.8; CIS AWS 5.6; CKV_AWS_79; CKV_AWS_341")
+@resource_rule(objects(*INSTANCES))
 def ec2_require_imdsv2(instance: Resource, parameters: Parameters) -> Violations:
-    """Instance metadata requires IMDSv2 and allows one hop.
-    Why: With two hops, or with IMDSv1, a pod can get the node's role with one request.
-    Remedy: set metadataOptions.httpTokens: required and metadataOptions.httpPutResponseHopLimit: 1.
-    """
     options = instance.at("metadataOptions")
     if options.at("httpEndpoint").text() == "disabled":
         return
@@ -88,10 +65,6 @@ def ec2_require_imdsv2(instance: Resource, parameters: Parameters) -> Violations
     yield from violations(options.at("httpPutResponseHopLimit"), lambda field: (field.number() or 1) > hops, f"is more than {hops:g}")
 
 
-@resource_rule(objects("aws:efs:FileSystem"), Severity.HIGH, "Security Hub EFS.1; CKV_AWS_42")
-def efs_require_encryption(system: Resource, _: Parameters) -> Violations:
-    """EFS file systems are encrypted.
-    Why: A file system can be encrypted only when it is created.
-    Remedy: set encrypted: true.
-    """
-    yield from must_be(system.at("encrypted"), value=True)
+@resource_rule(objects(*INSTANCES))
+def ec2_disallow_piped_programs(instance: Resource, _: Parameters) -> Violations:
+    yield from (violation(field, "runs a program that it downloads") for field, text in user_data(instance) if is_piped(text))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from inferplan.policies.engine.fields import Field
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, is_set, resource_rule, violation, violations
+from inferplan.policies.engine.rule import Parameters, Violations, is_set, resource_rule, violation, violations
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word
-from inferplan.policies.subjects.serving import engine_containers, is_vllm, model_of
+from inferplan.policies.subjects.serving import engine_containers, engine_of, model_of
 
 OFF = ("0", "false", "no", "off")
 # vLLM's security guide (2026): development and profiling endpoints need no key; adapters load from any path or hub.
@@ -53,13 +53,8 @@ TRITON_OFF = ("false", "0")
 WITHOUT_TLS = re.compile(r"s3://http://(?![\w.-]+\.svc(\.cluster\.local)?[:/])")
 
 
-@resource_rule(CONTAINERS, Severity.CRITICAL, "inference; vLLM: Security")
+@resource_rule(CONTAINERS)
 def model_disallow_development_switches(container: Container, _: Parameters) -> Violations:
-    """Servers run without development features.
-    Why: These switches let a client call any method of the workers, load weights from a hub or read files of the pod.
-    Remedy: remove VLLM_SERVER_DEV_MODE, VLLM_ALLOW_RUNTIME_LORA_UPDATING, VLLM_TORCH_PROFILER_DIR and the named options; set
-    --allowed-origins to your own origins.
-    """
     variables = container.variables(DEVELOPMENT_VARIABLES)
     yield from violations(variables, lambda entry: is_set(entry.at("valueFrom")) or _is_on(entry), "enables a development feature")
     for option, value, word in _options(container):
@@ -81,12 +76,8 @@ def _is_on(entry: Field) -> bool:
     return entry.at("value").text().lower() not in ("", *OFF)
 
 
-@resource_rule(PODS, Severity.CRITICAL, "inference; NSA-CISA: supply chain")
+@resource_rule(PODS)
 def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Violations:
-    """Weights are not pickle files.
-    Why: Loading a pickle file runs the code in it, with the pod's keys.
-    Remedy: convert the weights to safetensors, and use --load-format safetensors, auto or runai_streamer.
-    """
     for model in pod.models:
         kind = model if model.keys[-1] in PICKLE_SERVERS else model.at("modelFormat", "name")
         if kind is model or kind.text() in PICKLE_SERVERS:
@@ -99,26 +90,16 @@ def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Violations:
         yield from violations(variables, lambda entry: entry.at("value").text().lower() not in OFF, "loads pickle files")
 
 
-@resource_rule(CONTAINERS, Severity.HIGH)
+@resource_rule(CONTAINERS)
 def model_disallow_request_logging(container: Container, _: Parameters) -> Violations:
-    """Prompts and answers are not logged.
-    Why: Logs are kept longer than requests and read by more people, and prompts contain names, contracts and keys.
-    Remedy: remove --enable-log-requests, --enable-log-outputs (SGLang: --log-requests) and VLLM_DEBUG_LOG_API_SERVER_RESPONSE; use metrics
-    to count requests.
-    """
     for option, value, word in _options(container):
         if option in LOG_OPTIONS and value not in OFF:
             yield violation(word.field, "logs prompts")
     yield from violations(container.variables(LOG_VARIABLE), _is_on, "logs answers")
 
 
-@resource_rule(CONTAINERS, Severity.CRITICAL, "inference; NSA-CISA: supply chain")
+@resource_rule(CONTAINERS)
 def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Violations:
-    """Servers run only code from their image.
-    Why: With trust_remote_code, files of the model are programs that run with the server's keys.
-    Remedy: remove --trust-remote-code and options that import other code; put plugins into the image and list variables under env; or
-    convert the model to a format without code, or use an image whose engine supports it.
-    """
     for option, value, word in _options(container):
         if option.startswith(SHORTEST_TRUST_OPTION) and TRUST_OPTION.startswith(option) and (value or "") in ON:
             yield violation(word.field, "lets the model's files run as code")
@@ -126,7 +107,7 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Vio
     yield from violations(variables, lambda entry: entry.at("value").text().lower() in ON, "lets the model's files run as code")
     words = (*container.at("command").each(), *container.at("args").each())
     yield from violations(words, lambda field: DOWNLOAD_COMMAND.search(field.text()), "runs what it downloads")
-    if is_vllm(container) or any(map(_is_tritonserver, container.words)):
+    if engine_of(container) == "vllm" or any(map(_is_tritonserver, container.words)):
         yield from _other_code(container)
 
 
@@ -137,7 +118,7 @@ def _is_tritonserver(word: str) -> bool:
 def _other_code(container: Container) -> Violations:
     models = (container.option("--model-repository", "--model-store") or "").rstrip("/")
     for name, _value, word in _options(container):
-        if is_vllm(container) and IMPORTS.fullmatch(name):
+        if engine_of(container) == "vllm" and IMPORTS.fullmatch(name):
             yield violation(word.field, "imports code, or reads options, from a place that no rule can read")
         if CONNECTOR_MODULE.search(word.text):
             yield violation(word.field, "imports a connector from a module path")
@@ -150,13 +131,8 @@ def _other_code(container: Container) -> Violations:
     yield from (violation(source, "sets variables that no rule can read") for source in container.at("envFrom").each())
 
 
-@resource_rule(PODS, Severity.HIGH, "inference; CVE-2026-47155")
+@resource_rule(PODS)
 def model_require_revision(pod: PodTemplate, _: Parameters) -> Violations:
-    """Models from a hub are pinned to a commit.
-    Why: A branch can change, so the next restart could serve other weights and other code.
-    Remedy: serve from a preheated path, or set --revision (and --tokenizer-revision) to a 40-digit commit; for KServe append it to the URI:
-    hf://org/model:<commit>.
-    """
     for store in pod.stores:
         address = store.text()
         if address.startswith("hf://") and not COMMIT.match(address.rpartition(":")[2]):
@@ -171,13 +147,8 @@ def model_require_revision(pod: PodTemplate, _: Parameters) -> Violations:
                 yield violation(container.at("args"), "downloads code with a --code-revision that is not a commit")
 
 
-@resource_rule(CONTAINERS, Severity.CRITICAL, "inference; Triton: Secure Deployment Considerations")
+@resource_rule(CONTAINERS)
 def model_restrict_triton_repository(container: Container, _: Parameters) -> Violations:
-    """Loading models into a running Triton requires a key.
-    Why: A model of Triton's Python backend is a program. Anyone who can load one can run code with access to the weights and keys.
-    Remedy: set --model-control-mode=none, or protect model-repository with --http-restricted-api and --grpc-restricted-protocol, or disable
-    the protocol with --allow-http=false or --allow-grpc=false.
-    """
     for server in _servers(container):
         yield from (
             violation(word.field, "downloads models over a connection without TLS") for word, _, value in server if WITHOUT_TLS.match(value)

@@ -6,12 +6,11 @@ import re
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, objects
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, is_set, parameter, resource_rule, violation, violations
+from inferplan.policies.engine.rule import Parameters, Violations, is_set, resource_rule, violation, violations
 from inferplan.policies.rules.routes import INGRESS, SECURITY_POLICY
 from inferplan.policies.subjects.networks import block_of, is_internet
 
 GATEWAY = "kubernetes:gateway.networking.k8s.io:Gateway"
-LOAD_BALANCER_CLASSES = "Ingress classes of load balancers that terminate TLS with the certificate in their certificate-arn annotation"
 ROUTES = ("kubernetes:gateway.networking.k8s.io:HTTPRoute", "kubernetes:gateway.networking.k8s.io:GRPCRoute")
 # Annotations of ingress-nginx that send requests, or requests for authentication, to another host.
 REDIRECTS = ("mirror-target", "auth-url", "auth-signin", "upstream-vhost", "temporal-redirect", "permanent-redirect")
@@ -24,12 +23,8 @@ CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 SSL_REDIRECT = "nginx.ingress.kubernetes.io/ssl-redirect"
 
 
-@resource_rule(objects(INGRESS, *ROUTES), Severity.CRITICAL, "CKV_K8S_152; CKV_K8S_153; CKV_K8S_154; CVE-2025-1974")
+@resource_rule(objects(INGRESS, *ROUTES))
 def network_disallow_snippets(entry: Resource, _: Parameters) -> Violations:
-    """No annotation or filter redirects requests or sets identity headers.
-    Why: A snippet is code in the process that sees every key. A mirror sends a copy of every prompt and key to another server.
-    Remedy: remove the annotation or the filter.
-    """
     if entry.kind in ROUTES:
         for rule in entry.select("spec", "rules", "*"):
             yield from _filter_violations(rule)
@@ -59,23 +54,8 @@ def _filter_violations(owner: Field) -> Violations:
         yield from (violation(header, "sets an identity header of the client") for header in identity)
 
 
-@resource_rule(objects(INGRESS), Severity.HIGH, "Kyverno disallow-empty-ingress-host; restrict-ingress-wildcard")
-def network_require_ingress_host(ingress: Resource, _: Parameters) -> Violations:
-    """Every entry point names its host.
-    Why: A rule without a host, or with a wildcard, receives requests for other hosts.
-    Remedy: set spec.rules[].host to the full name, for example llm.acme.example, and remove spec.defaultBackend.
-    """
-    hosts = ingress.select("spec", "rules", "*", "host")
-    yield from violations(hosts, lambda host: not host.text() or "*" in host.text(), "is not a full host name")
-    yield from violations(ingress.at("spec", "defaultBackend"), is_set, "receives requests for every host")
-
-
-@resource_rule(objects(SECURITY_POLICY), Severity.CRITICAL, "inference; Envoy Gateway: SecurityPolicy")
+@resource_rule(objects(SECURITY_POLICY))
 def network_require_key_policy(policy: Resource, _: Parameters) -> Violations:
-    """API key policies deny requests without a key and read keys from headers only.
-    Why: Without credentials the policy protects nothing. A key in a URL ends up in every log on the path of the request.
-    Remedy: set apiKeyAuth with credentialRefs, set extractFrom to headers only, and set sanitize: true.
-    """
     yield from _unauthenticated(policy.at("spec"))
     keys = policy.at("spec", "apiKeyAuth")
     others = ("basicAuth", "jwt", "oidc", "extAuth")
@@ -107,25 +87,15 @@ def _unauthenticated(spec: Field) -> Violations:
         yield violation(spec.at("cors", "allowOrigins"), "lets every website send requests with the browser's credentials")
 
 
-@resource_rule(objects("kubernetes:gateway.networking.k8s.io:HTTPRoute"), Severity.MEDIUM)
+@resource_rule(objects("kubernetes:gateway.networking.k8s.io:HTTPRoute"))
 def network_require_route_timeout(route: Resource, _: Parameters) -> Violations:
-    """Routes set a request timeout.
-    Why: The default timeout of a proxy is a few seconds, which cuts off long answers.
-    Remedy: set timeouts.request on every rule; 0s means no timeout.
-    """
     # A rule without backends only redirects.
     rules = (rule for rule in route.select("spec", "rules", "*") if rule.at("backendRefs").has_items)
     yield from violations((rule.at("timeouts", "request") for rule in rules), lambda timeout: not timeout.text(), "is not set")
 
 
-@parameter("loadBalancerClasses", ["alb"], LOAD_BALANCER_CLASSES)
-@resource_rule(objects(INGRESS, GATEWAY), Severity.CRITICAL, "Kyverno require-ingress-https; NSA-CISA: encryption in transit; inference")
+@resource_rule(objects(INGRESS, GATEWAY))
 def network_require_tls(entry: Resource, parameters: Parameters) -> Violations:
-    """Every entry point uses TLS.
-    Why: Without TLS, anyone who sees the traffic can steal keys.
-    Remedy: list each host under spec.tls with the secretName of a certificate, or set the load balancer's certificate-arn; use HTTPS
-    listeners on a Gateway.
-    """
     if entry.short_kind == "Gateway":
         yield from _listener_violations(entry)
         return

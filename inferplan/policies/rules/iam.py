@@ -7,10 +7,20 @@ from collections.abc import Iterator
 
 from inferplan.policies.engine.fields import UNKNOWN, Field
 from inferplan.policies.engine.resource import Resource, Subject, objects
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation, violations
+from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, violation, violations
 from inferplan.policies.iam.arns import action_like, is_wild, names_every_resource, overlaps
-from inferplan.policies.iam.documents import BUCKET_POLICIES, DOCUMENTS, GRANTS, KEYS, Statement, document_of, sources_of, statements
-from inferplan.policies.subjects.tables import document
+from inferplan.policies.iam.documents import (
+    BUCKET_POLICIES,
+    DOCUMENTS,
+    GRANTS,
+    KEYS,
+    Statement,
+    document_of,
+    has_unknown,
+    sources_of,
+    statements,
+)
+from inferplan.tables import table
 
 BROAD = re.compile(r"/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w+FullAccess)\Z")
 # Wildcards for all of these verbs together allow every action of a service.
@@ -18,12 +28,8 @@ VERBS = ("Get", "Put", "Delete", "List")
 ROLE = "aws:iam:Role"
 ATTACHMENTS = tuple(f"aws:iam:{owner}PolicyAttachment" for owner in ("", "Role", "User", "Group"))
 FILE_SYSTEM = "aws:efs:FileSystemPolicy"
+PROVIDER = "aws:iam/openIdConnectProvider:OpenIdConnectProvider"
 MADE_WITH_IT = {"aws:efs/fileSystem:FileSystem", "aws:efs/accessPoint:AccessPoint"}
-UNLIMITED_ACTIONS = [
-    *("autoscaling:Describe*", "cloudwatch:PutMetricData", "ec2:Describe*", "ecr:GetAuthorizationToken", "eks:ListClusters"),
-    *("elasticloadbalancing:Describe*", "s3:ListAllMyBuckets", "sts:GetCallerIdentity", "xray:GetSampling*"),
-    *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
-]
 # Conditions that limit which rights a principal can give.
 LIMITS = ("iam:policyarn", "iam:permissionsboundary")
 FEDERATED = "sts:AssumeRoleWithWebIdentity"
@@ -32,22 +38,14 @@ ACTING_SERVICES = ("s3", "sns", "sqs")
 ACCOUNT = re.compile(r"(?:arn:[^:]*:iam::)?([0-9]{12})(?::root)?")
 
 
-@resource_rule(objects(ROLE, *ATTACHMENTS), Severity.CRITICAL, "CIS AWS 1.16; CKV_AWS_274")
+@resource_rule(objects(ROLE, *ATTACHMENTS))
 def iam_disallow_broad_managed_policies(holder: Resource, _: Parameters) -> Violations:
-    """No role has a broad managed policy.
-    Why: A managed policy such as AmazonS3FullAccess gives a pod every bucket of the account.
-    Remedy: attach your own policy that names actions and resources, for example s3:GetObject on the prefix of one bucket.
-    """
     policies = (holder.at("policyArn"), *holder.at("managedPolicyArns").each())
     yield from violations(policies, lambda arn: BROAD.search(arn.text()), "gives full access to one or more services")
 
 
-@resource_rule(DOCUMENTS, Severity.CRITICAL, "CIS AWS 1.16; Security Hub IAM.1; CKV_AWS_63")
+@resource_rule(DOCUMENTS)
 def iam_disallow_wildcard_actions(field: Field, _: Parameters) -> Violations:
-    """IAM policies name their actions.
-    Why: A wildcard also allows every action that AWS adds later.
-    Remedy: list the actions, for example s3:GetObject.
-    """
     for statement in statements(field):
         if statement.effect == "Allow" and _is_every_action(statement.actions):
             yield violation(statement.field, "allows every action of a service")
@@ -69,16 +67,13 @@ def _policies(resource: Resource) -> Iterator[tuple[Resource, Field]]:
         yield resource, resource.at("assumeRolePolicy") if resource.kind == ROLE else document_of(resource)
 
 
-@resource_rule(Subject("principals", frozenset([ROLE, *GRANTS.kinds]), _policies), Severity.CRITICAL, "CKV_AWS_60; Security Hub IAM")
+@resource_rule(Subject("principals", frozenset([ROLE, *GRANTS.kinds]), _policies))
 def iam_disallow_wildcard_principal(holder: tuple[Resource, Field], _: Parameters) -> Violations:
-    """Roles and resource policies name their principals.
-    Why: If anyone is trusted, every AWS account can use the role, the key or the secret.
-    Remedy: name the service, the account or the OIDC provider as Principal, and for a provider the subject with StringEquals on its :sub;
-    limit a wildcard with a condition that strangers fail (aws:PrincipalOrgID, aws:SourceAccount, without IfExists).
-    """
     resource, field = holder
     allowing = [each for each in statements(field) if each.effect == "Allow"]
     for statement in allowing:
+        if resource.kind == ROLE and _trusts_new_provider(resource, statement):
+            continue
         if resource.kind == ROLE:
             yield from _trust_violations(statement)
         elif statement.is_public():
@@ -89,6 +84,13 @@ def iam_disallow_wildcard_principal(holder: tuple[Resource, Field], _: Parameter
             yield violation(statement.field, "allows a service on behalf of any account")
     if resource.kind != ROLE:
         yield from _allow_everything(resource, allowing)
+
+
+def _trusts_new_provider(role: Resource, statement: Statement) -> bool:
+    """True if only the id of an OIDC provider that the stack creates is unknown. The update checks the known condition before it creates the role."""
+    sources = sources_of(role, "assumeRolePolicy")
+    web_identity = statement.kinds_of_principals == {"Federated"} and statement.raw.get("Action") == FEDERATED
+    return web_identity and PROVIDER in sources and sources <= {PROVIDER, "aws:eks/cluster:Cluster"} and has_unknown(statement.raw)
 
 
 def _trust_violations(statement: Statement) -> Violations:
@@ -129,13 +131,8 @@ def _is_one_subject(subject: str, *, literal: bool) -> bool:
     return not subject.startswith("system:serviceaccount:") and not is_wild(subject[:1])
 
 
-@parameter("actions", UNLIMITED_ACTIONS, "Actions, or patterns of actions, that AWS cannot limit to a resource")
-@resource_rule(DOCUMENTS, Severity.HIGH, "Security Hub IAM.21; CKV_AWS_355; CKV_AWS_290")
+@resource_rule(DOCUMENTS)
 def iam_disallow_wildcard_resources(field: Field, parameters: Parameters) -> Violations:
-    """IAM policies name their resources.
-    Why: A model's role needs one prefix of one bucket. A wildcard gives it all of them.
-    Remedy: list the ARNs; a wildcard is allowed only for the objects below a bucket's prefix.
-    """
     for statement in statements(field):
         # AWS cannot limit these actions to a resource. iam-disallow-wildcard-actions checks NotAction.
         if statement.effect != "Allow" or all(
@@ -155,12 +152,8 @@ def _is_tagged(statement: Statement) -> bool:
     )
 
 
-@resource_rule(DOCUMENTS, Severity.CRITICAL, "CIS AWS 3; CKV_AWS_286; CKV_AWS_287; Rhino: privilege escalation")
+@resource_rule(DOCUMENTS)
 def iam_disallow_escalation(field: Field, _: Parameters) -> Violations:
-    """No policy lets its role give itself rights, or switch the audit log off.
-    Why: A role that attaches policies, also to itself alone, is an administrator. One that stops a trail can act unseen.
-    Remedy: remove the action; let the pipeline that applies the stack change roles, limited by the condition iam:PermissionsBoundary.
-    """
     for statement in statements(field):
         if statement.effect != "Allow":
             continue
@@ -169,7 +162,7 @@ def iam_disallow_escalation(field: Field, _: Parameters) -> Violations:
             ("granting", "lets the role change rights, its own included"),
             ("audit", "lets the role switch the audit log off"),
         ):
-            actions = document("aws_access")[group]
+            actions = table("policies/rules/aws_access.toml")[group]
             matches = any(overlaps(action, each) for action in statement.actions for each in actions)
             if matches and not (limited and group == "granting"):
                 yield violation(statement.field, problem)

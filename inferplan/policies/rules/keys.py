@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from inferplan.kube.names import ISSUED
 from inferplan.policies.engine.fields import Field, MalformedFieldError
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation
+from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation
 from inferplan.policies.rules.routes import SECURITY_POLICY
 from inferplan.policies.subjects.pods import CONTAINERS, Container
-from inferplan.policies.subjects.serving import starts_vllm
+from inferplan.policies.subjects.serving import started_engine
 
 KEYS = objects("kubernetes:core:Secret")
 # Names of entries with one API key, and endings of files with many. Other entries can be certificates.
@@ -26,9 +26,11 @@ SHAPES = re.compile(
     r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|nvapi-[A-Za-z0-9_-]{40,}|A(KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{35}"
     r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{40,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{20,}"
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,})(?![\w-])"
+    r"|\bhooks\.slack\.com/services/T\w+/B\w+/\w{10,}|\bdiscord(?:app)?\.com/api/webhooks/[0-9]{15,}/[\w-]{20,}"
+    r"|\.webhook\.office\.com/webhookb2/[\w@/-]{20,}|\bapi\.telegram\.org/bot[0-9]{6,}:[\w-]{30,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|[a-z][a-z0-9+.-]*://[^/\s:@$]*:[^/\s:@$]+@"
 )
-"""The formats of well-known keys: of hubs, clouds, forges and chats; private keys; passwords in URLs."""
+"""The formats of well-known keys: of hubs, clouds, forges and chats; private keys; passwords and webhooks in URLs."""
 # The private key of a certificate.
 _PEM = "-----BEGIN "
 _BEARER = re.compile(r"\bBearer ([A-Za-z0-9._~+/=-]+)")
@@ -94,13 +96,8 @@ def _bits(word: str) -> float:
     return shannon * len(word)
 
 
-@parameter("days", 365, "Maximum age of a key in days", minimum=1)
-@resource_rule(KEYS, Severity.MEDIUM, "inference; NSA-CISA: key rotation")
+@resource_rule(KEYS)
 def key_limit_age(secret: Resource, parameters: Parameters) -> Violations:
-    """API keys are at most one year old.
-    Why: Anyone who ever had a key can use it until it is retired.
-    Remedy: add a version with inferplan keys add and retire the old one; the annotation inferplan.dev/issued contains the date of the key.
-    """
     issued = secret.at("metadata", "annotations", ISSUED)
     if issued.absent:
         return
@@ -116,37 +113,23 @@ def key_limit_age(secret: Resource, parameters: Parameters) -> Violations:
         yield violation(issued, f"is more than {parameters['days']:g} days ago")
 
 
-@parameter("versions", 2, "Maximum number of valid versions of a key", minimum=1)
-@resource_rule(KEYS, Severity.MEDIUM)
+@resource_rule(KEYS)
 def key_limit_valid_versions(secret: Resource, parameters: Parameters) -> Violations:
-    """Few versions of a key are valid at the same time.
-    Why: Each valid version is one more key that can leak. Two are enough to rotate without downtime.
-    Remedy: retire the oldest version when its consumer has moved.
-    """
     for field, count in versions_in(secret):
         if count > parameters["versions"]:
             yield violation(field, f"has more than {parameters['versions']:g} versions of a key")
 
 
-@parameter("bits", 128, "Minimum entropy of an API key in bits", minimum=64)
-@resource_rule(KEYS, Severity.CRITICAL, "inference; NSA-CISA: secrets")
+@resource_rule(KEYS)
 def key_require_entropy(secret: Resource, parameters: Parameters) -> Violations:
-    """API keys cannot be guessed.
-    Why: A key with less than 128 random bits can be brute-forced.
-    Remedy: use 32 random bytes, for example from openssl rand -hex 32.
-    """
     for field, text in key_entries(secret):
         if entropy_bits(text) < parameters["bits"]:
             yield violation(field, f"has less than {parameters['bits']:g} bits of entropy")
 
 
-@resource_rule(CONTAINERS, Severity.HIGH, "inference; vLLM: Security, API key")
+@resource_rule(CONTAINERS)
 def model_require_server_key(container: Container, _: Parameters) -> Violations:
-    """vLLM servers require an API key.
-    Why: A pod that gets past a network policy reaches the model without the gateway. The server's own key still stops it.
-    Remedy: set env VLLM_API_KEY with valueFrom.secretKeyRef, without optional.
-    """
-    if container.init or container.ephemeral or not starts_vllm(container) or not container.at("ports").has_items:
+    if container.init or container.ephemeral or started_engine(container) != "vllm" or not container.at("ports").has_items:
         return
     if container.option(KEY_OPTION):
         return
@@ -161,13 +144,8 @@ def model_require_server_key(container: Container, _: Parameters) -> Violations:
         yield violation(reference.at("optional"), "lets the server start without its key")
 
 
-@parameter("bits", 128, "Minimum entropy of a consumer's key in bits", minimum=64)
-@stack_rule(Severity.CRITICAL, "inference; Envoy Gateway: SecurityPolicy")
+@stack_rule
 def stack_require_client_keys(stack: Stack, parameters: Parameters) -> Violations:
-    """Keys in a gateway's Secret cannot be guessed and have no prefix.
-    Why: Envoy compares the whole entry. A short key can be brute-forced, and a key with the prefix Bearer matches no request.
-    Remedy: give each consumer an entry with 32 random bytes, for example from openssl rand -hex 32, without a prefix.
-    """
     for policy in stack.of(SECURITY_POLICY):
         with stack.unreadable:
             names = {each.at("name").text() for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()}

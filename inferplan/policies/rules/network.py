@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferplan.kube.names import COMPONENT_LABEL
 from inferplan.policies.engine.fields import Field, any_matching
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
 from inferplan.policies.subjects.networks import (
     NETWORK_POLICY,
     Network,
@@ -32,12 +32,8 @@ ANY_SOURCE = ("world", "world-ipv4", "world-ipv6", "all")
 SIDES = (("ingress", "from"), ("egress", "to"))
 
 
-@resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy"), Severity.HIGH, "CIS EKS 5.4; NSA-CISA: cloud metadata; inference")
+@resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy"))
 def network_disallow_metadata_egress(policy: Resource, _: Parameters) -> Violations:
-    """Pods cannot reach the instance metadata service.
-    Why: A pod that can read it gets the node's role.
-    Remedy: add 169.254.169.254/32 (IPv6: fd00:ec2::254/128) to ipBlock.except, and list the allowed peers under to.
-    """
     for rule in policy.select("spec", "egress", "*"):
         if not rule.at("to").has_items and _reaches_port(rule):
             yield violation(rule.at("to"), "is not set, so pods can reach the metadata service")
@@ -65,12 +61,8 @@ def _includes(field: Field, address: Network) -> bool:
     return block.version == address.version and address.network_address in block
 
 
-@resource_rule(objects("kubernetes:core:Service"), Severity.HIGH, "NSA-CISA: network separation; Kyverno restrict-node-port; inference")
+@resource_rule(objects("kubernetes:core:Service"))
 def network_disallow_node_port(service: Resource, _: Parameters) -> Violations:
-    """Services open no port outside the cluster.
-    Why: A port of an engine outside the cluster bypasses the gateway and its keys.
-    Remedy: use type ClusterIP, and expose the gateway with an Ingress, a route or a load balancer that uses TLS.
-    """
     kind = service.at("spec", "type").text()
     if kind == "NodePort" or (kind == "LoadBalancer" and not _is_gateway_load_balancer(service)):
         yield violation(service.at("spec", "type"), "exposes the Service outside the cluster")
@@ -86,17 +78,16 @@ def _is_gateway_load_balancer(service: Resource) -> bool:
     spec = service.at("spec")
     to_gateway = spec.at("selector", COMPONENT_LABEL).text() == "gateway"
     no_node_ports = spec.at("allocateLoadBalancerNodePorts").flag() is False
-    certificate = service.at("metadata", "annotations", "service.beta.kubernetes.io/aws-load-balancer-ssl-cert").text()
-    return to_gateway and no_node_ports and bool(certificate)
+    annotations = service.at("metadata", "annotations")
+    certificate = annotations.at("service.beta.kubernetes.io/aws-load-balancer-ssl-cert").text()
+    # Without the annotation, every port has TLS.
+    encrypted = annotations.at("service.beta.kubernetes.io/aws-load-balancer-ssl-ports").text() or "*"
+    ports = [{each.at("name").text(), each.at("port").text(), "*"} for each in spec.at("ports").each()]
+    return to_gateway and no_node_ports and bool(certificate) and not any(map({*encrypted.split(",")}.isdisjoint, ports))
 
 
-@resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy", CILIUM), Severity.MEDIUM, "NSA-CISA: network separation; inference")
+@resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy", CILIUM))
 def network_require_policy_ports(policy: Resource, _: Parameters) -> Violations:
-    """Network policies name ports and peers.
-    Why: A rule without ports also opens the metrics, debug and administration ports, and a rule without peers opens them to every pod. Pods
-    that one policy selects may use a range of ports above 1023 among themselves, because torch, NCCL and Ray choose ports at start.
-    Remedy: list each port under the rule's ports, for example {port: 8000, protocol: TCP}, and name the pods or networks that may connect.
-    """
     if policy.kind == CILIUM:
         for spec in (policy.at("spec"), *policy.at("specs").each()):
             yield from _cilium_violations(spec)
@@ -153,21 +144,8 @@ def _is_among_selected(policy: Resource, peers: Field) -> bool:
     return set(selector.value) == {"matchLabels"} and labels_at(selector.at("matchLabels")) == selected
 
 
-@resource_rule(objects("kubernetes:core:Service"), Severity.MEDIUM)
-def service_disallow_name_vllm(service: Resource, _: Parameters) -> Violations:
-    """No Service is named vllm.
-    Why: Kubernetes would set VLLM_PORT=tcp://... in the pods of the namespace. vLLM reads it as its own port and exits.
-    Remedy: name the Service after its model.
-    """
-    yield from violations(service.at("metadata", "name"), lambda name: name.text() == "vllm", "is a name that breaks vLLM")
-
-
-@stack_rule(Severity.HIGH, "CIS EKS 4.3.2; CKV2_K8S_6; NSA-CISA: network policies")
+@stack_rule
 def stack_require_default_deny(stack: Stack, _: Parameters) -> Violations:
-    """Namespaces with workloads deny traffic by default.
-    Why: Without it, every pod of the cluster can reach every engine.
-    Remedy: add a NetworkPolicy with an empty podSelector, policyTypes Ingress and Egress, and no rule that allows all traffic.
-    """
     namespaces: set[str] = set()
     for workload in stack.of(*SERVING_WORKLOADS):
         with stack.unreadable:
@@ -185,12 +163,8 @@ def _denied(stack: Stack, workload: Resource, side: str) -> bool:
     return any_matching(stack.of(NETWORK_POLICY), lambda each: each.namespace == workload.namespace and isolates(each, side))
 
 
-@stack_rule(Severity.CRITICAL, "inference; NSA-CISA: network policies")
+@stack_rule
 def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Violations:
-    """Only named pods can reach a model.
-    Why: Any pod that can reach a model's port can use the model without a key.
-    Remedy: add a NetworkPolicy that selects the model's pods and lists the allowed peers under ingress.from.
-    """
     for pod in engines_of(stack):
         with stack.unreadable:
             for policy in selecting(stack, NETWORK_POLICY, pod, "spec", "podSelector"):

@@ -8,19 +8,7 @@ from collections.abc import Iterator
 from inferplan.kube.names import MANAGED_BY_LABEL
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import (
-    Edit,
-    Level,
-    Parameters,
-    Severity,
-    Violations,
-    must_be,
-    parameter,
-    resource_rule,
-    stack_rule,
-    violation,
-    violations,
-)
+from inferplan.policies.engine.rule import Edit, Parameters, Violations, must_be, resource_rule, stack_rule, violation, violations
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate, pod_subject
 from inferplan.policies.subjects.programs import image_of
 from inferplan.policies.subjects.workloads import WORKLOADS, least_replicas
@@ -31,7 +19,6 @@ LABELLED = objects(
     *("kubernetes:networking.k8s.io:NetworkPolicy", "kubernetes:networking.k8s.io:Ingress"),
 )
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
-CONTROLLERS = ["registry.k8s.io/autoscaling/cluster-autoscaler", "public.ecr.aws/eks/aws-load-balancer-controller"]
 ACCOUNT = "kubernetes:core:ServiceAccount"
 # Audiences of the API server. A token with another audience, for example AWS, is useless in the cluster.
 API_AUDIENCES = ("", "api", "kubernetes", "https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
@@ -48,27 +35,13 @@ SETTINGS = (
 )
 
 
-@resource_rule(objects("kubernetes:batch:Job", "kubernetes:batch:CronJob"), Severity.MEDIUM)
-def job_require_end(job: Resource, _: Parameters) -> Violations:
-    """Jobs have a deadline.
-    Why: A Job without a deadline can wait for a volume that hangs, and the update waits for the Job.
-    Remedy: set spec.activeDeadlineSeconds, for example 3600.
-    """
-    spec = job.at("spec") if job.short_kind == "Job" else job.at("spec", "jobTemplate", "spec")
-    yield from violations(spec.at("activeDeadlineSeconds"), lambda field: not field.number(), "is not set")
-
-
 def _set_managed_by(object_: Resource) -> Iterator[Edit]:
     if object_.at("metadata", "labels", MANAGED_BY_LABEL).absent:
         yield Edit(("metadata", "labels", MANAGED_BY_LABEL), value="pulumi")
 
 
-@resource_rule(LABELLED, Severity.LOW, "inference; Kyverno require-labels", level=Level.ADVISORY, remediate=_set_managed_by)
+@resource_rule(LABELLED, remediate=_set_managed_by)
 def object_require_managed_by(object_: Resource, _: Parameters) -> Violations:
-    """Objects have a managed-by label.
-    Why: The label names the program that manages an object and that would undo a manual change.
-    Remedy: set metadata.labels[app.kubernetes.io/managed-by], for example to pulumi.
-    """
     yield from violations(object_.at("metadata", "labels", MANAGED_BY_LABEL), lambda field: not field.text(), "is not set")
 
 
@@ -76,14 +49,14 @@ def _disable_service_links(pod: PodTemplate) -> Iterator[Edit]:
     yield Edit(pod.at("enableServiceLinks").keys, value=False)
 
 
-@resource_rule(PODS, Severity.MEDIUM, "inference; CIS EKS 4.5", remediate=_disable_service_links)
+@resource_rule(PODS, remediate=_disable_service_links)
 def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Violations:
-    """Pods get no environment variables from Services.
-    Why: A Service called vllm makes Kubernetes set VLLM_PORT, which vLLM rejects. Other variables tell the pod which Services exist.
-    Remedy: set enableServiceLinks: false.
-    """
     if not pod.partial:
         yield from must_be(pod.at("enableServiceLinks"), value=False)
+
+
+# Seconds; tokens for AWS last as long.
+_LONGEST_TOKEN = 86400
 
 
 def _disable_token_mount(part: PodTemplate | Resource) -> Iterator[Edit]:
@@ -97,14 +70,8 @@ def _pods_or_account(resource: Resource) -> Iterator[PodTemplate | Resource]:
 TOKENS = pod_subject("tokens", _pods_or_account, ACCOUNT)
 
 
-@parameter("controllers", CONTROLLERS, "Images, without tags, of controllers that call the Kubernetes API with a token that expires")
-@resource_rule(TOKENS, Severity.MEDIUM, "CIS EKS 4.1.6; NSA-CISA: service account tokens", remediate=_disable_token_mount)
+@resource_rule(TOKENS, remediate=_disable_token_mount)
 def pod_disallow_token_mount(part: PodTemplate | Resource, parameters: Parameters) -> Violations:
-    """Pods mount no token for the Kubernetes API.
-    Why: Inference servers never call the Kubernetes API, but an attacker with a stolen token would.
-    Remedy: set automountServiceAccountToken: false on the pod and its ServiceAccount, and give projected tokens the audience of the service
-    that needs them.
-    """
     if isinstance(part, Resource) or not part.partial:
         yield from must_be(part.at("automountServiceAccountToken"), value=False)
     if isinstance(part, Resource):
@@ -119,17 +86,14 @@ def pod_disallow_token_mount(part: PodTemplate | Resource, parameters: Parameter
                 continue
             if not token.absent and token.at("audience").text().rstrip("/") in API_AUDIENCES:
                 yield violation(token, "mounts a token for the Kubernetes API")
+            elif (token.at("expirationSeconds").number() or 0) > _LONGEST_TOKEN:
+                yield violation(token.at("expirationSeconds"), "makes a token valid for more than a day")
         if TOKEN_SECRET.search(volume.at("secret", "secretName").text()):
             yield violation(volume.at("secret"), "mounts a token for the Kubernetes API")
 
 
-@resource_rule(CONTAINERS, Severity.MEDIUM, "NSA-CISA: resource policies; inference")
+@resource_rule(CONTAINERS)
 def pod_require_cpu_request(container: Container, _: Parameters) -> Violations:
-    """Containers request CPU.
-    Why: Without a CPU request the server cannot keep its accelerator busy when the node is busy. A CPU limit is not required, because it
-    throttles.
-    Remedy: set resources.requests.cpu on every container, or on the pod.
-    """
     request, limit = (container.at("resources", side, "cpu") for side in ("requests", "limits"))
     if container.ephemeral or container.pod.at("resources", "requests", "cpu").quantity():
         return
@@ -138,12 +102,8 @@ def pod_require_cpu_request(container: Container, _: Parameters) -> Violations:
         yield violation(request, "is not set")
 
 
-@resource_rule(CONTAINERS, Severity.HIGH, "NSA-CISA: resource policies; inference")
+@resource_rule(CONTAINERS)
 def pod_require_memory_limit(container: Container, _: Parameters) -> Violations:
-    """Containers have a memory limit.
-    Why: Without a limit, a server that runs out of memory takes the other pods of its node with it.
-    Remedy: set resources.limits.memory on every container, or on the pod; the default of the request is the limit.
-    """
     limit, request = (container.at("resources", side, "memory") for side in ("limits", "requests"))
     if container.ephemeral or container.pod.at("resources", "limits", "memory").quantity():
         return
@@ -153,13 +113,8 @@ def pod_require_memory_limit(container: Container, _: Parameters) -> Violations:
         yield violation(request, "is zero")
 
 
-@stack_rule(Severity.MEDIUM, "inference; CKV topologySpreadConstraints-policy")
+@stack_rule
 def pod_require_spread(stack: Stack, _: Parameters) -> Violations:
-    """Replicas are spread over nodes or zones.
-    Why: If all replicas run on one node, its failure takes the model down.
-    Remedy: set topologySpreadConstraints or podAntiAffinity on workloads with two or more replicas, including the minimum of their
-    autoscaler.
-    """
     for workload in stack.of(*WORKLOADS):
         with stack.unreadable:
             for pod in workload.parts(PODS):
@@ -168,15 +123,8 @@ def pod_require_spread(stack: Stack, _: Parameters) -> Violations:
                     yield violation(pod.at("topologySpreadConstraints"), "is not set, but there are several replicas")
 
 
-@parameter("namespaces", ["default", "kube-system", "kube-public", "kube-node-lease"], "Namespaces that are not for workloads")
-@resource_rule(
-    PODS, Severity.HIGH, "Kyverno restrict-controlplane-scheduling; Kyverno restrict-node-selection; CIS EKS 4.5.2; CIS Kubernetes 5.7"
-)
+@resource_rule(PODS)
 def pod_restrict_reach(pod: PodTemplate, parameters: Parameters) -> Violations:
-    """Pods stay on their pool and use the cluster's name servers.
-    Why: A pod on a control plane node is close to the cluster's keys. A pod with its own name servers can be sent to a false model hub.
-    Remedy: tolerate the taints of the pool by key, omit nodeName, hostAliases and dnsConfig.nameservers, and use a namespace for workloads.
-    """
     yield from (violation(pod.at(*keys), problem) for keys, problem, is_wrong in SETTINGS if is_wrong(pod.at(*keys).value))
     for toleration in pod.at("tolerations").each():
         key = toleration.at("key")

@@ -9,7 +9,7 @@ from typing import Any
 from inferplan.kube.pod_templates import RAY_CLUSTERS
 from inferplan.policies.engine.fields import Field, MalformedFieldError, maps_in
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
 from inferplan.policies.rules.keys import SHAPES
 from inferplan.policies.subjects.placement import queue_of
 from inferplan.policies.subjects.pods import IMAGES
@@ -25,12 +25,8 @@ _INSTALLS = ("pip", "uv", "conda", "image_uri", "container", "worker_process_set
 _FETCHES = ("working_dir", "py_modules", "py_executable")
 
 
-@resource_rule(objects(*RAY_CLUSTERS), Severity.MEDIUM, "inference; Kueue: RayService")
+@resource_rule(objects(*RAY_CLUSTERS))
 def ray_limit_queued_groups(ray: Resource, _: Parameters) -> Violations:
-    """Queued Ray clusters have a shape that Kueue admits.
-    Why: Kueue rejects Ray's own autoscaler, more than seventeen worker groups and a group named head.
-    Remedy: disable enableInTreeAutoscaling, merge worker groups or rename the group; or remove the queue's label.
-    """
     if not queue_of(ray).text():
         return
     cluster = ray.at(*RAY_CLUSTERS[ray.kind])
@@ -40,13 +36,8 @@ def ray_limit_queued_groups(ray: Resource, _: Parameters) -> Violations:
     yield from violations(groups.select("*", "groupName"), lambda name: name.text() == "head", "is reserved for the head")
 
 
-@parameter("version", "2.52", "Oldest version of Ray that is allowed")
-@resource_rule(IMAGES, Severity.CRITICAL, "inference; CVE-2023-48022")
+@resource_rule(IMAGES)
 def ray_require_floor(field: Field, parameters: Parameters) -> Violations:
-    """Ray is recent enough to require a token.
-    Why: Before 2.52, anyone who can reach Ray's ports can run code on the cluster.
-    Remedy: use an image of Ray 2.52 or newer with the version in its tag, for example rayproject/ray:2.60.0.
-    """
     image = image_of(field)
     if "rayproject/" in image.name or image.base == "ray" or image.base.startswith("ray-"):
         match = RAY_VERSION.match(image.tag)
@@ -54,13 +45,8 @@ def ray_require_floor(field: Field, parameters: Parameters) -> Violations:
             yield violation(field, f"is not Ray {parameters['version']} or newer")
 
 
-@resource_rule(objects(*RAY_CLUSTERS), Severity.CRITICAL, "inference; CVE-2023-48022")
+@resource_rule(objects(*RAY_CLUSTERS))
 def ray_require_token(ray: Resource, _: Parameters) -> Violations:
-    """Ray requires a token.
-    Why: Anyone who can reach Ray's dashboard or job port can run code on the cluster, unless token authentication is on. It is off by
-    default.
-    Remedy: set authOptions.mode: token in the spec of the Ray cluster.
-    """
     cluster = ray.at(*RAY_CLUSTERS[ray.kind])
     mode = cluster.at("authOptions", "mode")
     # A RayJob without a cluster spec runs on an existing cluster.
@@ -68,13 +54,8 @@ def ray_require_token(ray: Resource, _: Parameters) -> Violations:
         yield violation(mode, "is not token")
 
 
-@resource_rule(objects(*RAY_CLUSTERS), Severity.CRITICAL, "inference; Ray: Security; CVE-2023-48022")
+@resource_rule(objects(*RAY_CLUSTERS))
 def ray_restrict_doors(ray: Resource, _: Parameters) -> Violations:
-    """Ray is reached through the gateway and runs only code from its image.
-    Why: Anyone who can reach the Ray head can run jobs on every worker. A runtime environment downloads code that is not pinned.
-    Remedy: use Services of type ClusterIP without enableIngress, build packages and code into the image, and remove trust_remote_code from
-    serveConfigV2.
-    """
     head = ray.at(*RAY_CLUSTERS[ray.kind], "headGroupSpec")
     types = (head.at("serviceType"), head.at("headService", "spec", "type"), ray.at("spec", "serveService", "spec", "type"))
     yield from violations(types, lambda field: field.text() in _OUTSIDE, "exposes Ray outside the cluster, past the gateway")
@@ -87,12 +68,8 @@ def ray_restrict_doors(ray: Resource, _: Parameters) -> Violations:
             yield from (violation(field, problem) for problem in dict.fromkeys(_problems(_read(field))))
 
 
-@stack_rule(Severity.HIGH)
+@stack_rule
 def stack_disallow_scaler_of_ray(stack: Stack, _: Parameters) -> Violations:
-    """No pod autoscaler scales a Ray cluster.
-    Why: Serve's autoscaling_config sets Ray's replicas and KubeRay its nodes. A third autoscaler works against both.
-    Remedy: remove the HPA or ScaledObject; set autoscaling_config in the application, and enableInTreeAutoscaling for nodes.
-    """
     for scaler in stack.of(*SCALERS):
         with stack.unreadable:
             kind = scaler.at("spec", "scaleTargetRef", "kind")

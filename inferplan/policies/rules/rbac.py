@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, objects
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, resource_rule, violation, violations
+from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, violation, violations
 from inferplan.policies.subjects.networks import is_narrow
+from inferplan.tables import table
 
 _API = "kubernetes:rbac.authorization.k8s.io"
 CLUSTER_ROLE = f"{_API}:ClusterRole"
@@ -15,25 +16,6 @@ ROLES = objects(f"{_API}:Role", CLUSTER_ROLE)
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 _WRITE = ("create", "update", "patch")
 _WRITE_AND_DELETE = (*_WRITE, "delete", "deletecollection")
-_RUNS_PODS = "can run pods with any service account of the namespace"
-# Rights that lead to more rights: the API group, the resources, the verbs, and the problem.
-POWERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
-    ("", ("pods", "podtemplates", "replicationcontrollers"), _WRITE, _RUNS_PODS),
-    ("apps", ("deployments", "statefulsets", "daemonsets", "replicasets"), _WRITE, _RUNS_PODS),
-    ("batch", ("jobs", "cronjobs"), _WRITE, _RUNS_PODS),
-    ("", ("secrets",), _WRITE, "can write Secrets, including tokens of service accounts"),
-    ("", ("endpoints",), _WRITE, "can redirect the clients of Services"),
-    ("discovery.k8s.io", ("endpointslices",), _WRITE, "can redirect the clients of Services"),
-    ("networking.k8s.io", ("networkpolicies",), _WRITE_AND_DELETE, "can open the network of the namespace"),
-    (_RBAC, ("roles", "rolebindings", "clusterroles", "clusterrolebindings"), _WRITE, "can grant permissions"),
-    ("", ("persistentvolumes",), _WRITE, "can mount any path of a node"),
-    ("", ("nodes",), _WRITE_AND_DELETE, "can control which pods run on a node"),
-    ("", ("namespaces",), ("update", "patch"), "can lower the Pod Security Standard of the namespace"),
-    (_ADMISSION, ("mutatingwebhookconfigurations",), _WRITE_AND_DELETE, "can read and change what the cluster admits"),
-    (_ADMISSION, ("validatingwebhookconfigurations",), _WRITE_AND_DELETE, "can read and change what the cluster admits"),
-    ("certificates.k8s.io", ("certificatesigningrequests/approval",), ("update", "patch"), "can sign certificates for any user"),
-    ("certificates.k8s.io", ("signers",), ("approve", "sign"), "can sign certificates for any user"),
-)
 # Roles that may be bound in one namespace, but read every Secret if they are bound in the whole cluster.
 OF_ONE_NAMESPACE = ("admin", "edit")
 CONFIG_MAP = "kubernetes:core:ConfigMap"
@@ -55,7 +37,7 @@ SECRETS = ("secrets", "secrets/*", "serviceaccounts/token")
 
 
 def _power_violations(role: Resource, autoscalers: Collection[str]) -> Violations:
-    """Fields of a role with a resource in POWERS. Rights on named objects are allowed, and of `autoscalers` to update nodes."""
+    """Fields of a role with a resource of `powers.toml`. Rights on named objects are allowed, and of `autoscalers` to update nodes."""
     for rule in role.at("rules").each():
         groups, verbs = set(rule.at("apiGroups").texts()) or {""}, set(rule.at("verbs").texts())
         if rule.at("resourceNames").texts() and "create" not in verbs:
@@ -64,36 +46,22 @@ def _power_violations(role: Resource, autoscalers: Collection[str]) -> Violation
         for field in rule.at("resources").each():
             if taints_nodes and field.text() == "nodes":
                 continue
-            for group, resources, powerful_verbs, power in POWERS:
-                if field.text() in resources and (group in groups or "*" in groups) and not verbs.isdisjoint(powerful_verbs):
-                    yield violation(field, power)
+            for power in table("policies/rules/powers.toml")["power"]:
+                named = field.text() in power["resources"] and not groups.isdisjoint((power["group"], "*"))
+                if named and not verbs.isdisjoint(power["verbs"]):
+                    yield violation(field, power["problem"])
 
 
 def grants(role: Resource, verbs: Collection[str], resources: Collection[str], *, named: bool = True) -> Iterator[Field]:
-    """Each field with one of `resources` in a rule with one of `verbs`, also for `named` objects only. Raises FieldError.
-
-    It ignores wildcards, which rbac-disallow-wildcards checks.
-    """
+    """Each field with one of `resources` in a rule with one of `verbs`, also for `named` objects, wildcards aside. Raises FieldError."""
     for rule in role.at("rules").each():
         fields = [each for each in rule.at("resources").each() if each.text() in resources]
         if fields and not set(rule.at("verbs").texts()).isdisjoint(verbs) and (named or not rule.at("resourceNames").texts()):
             yield from fields
 
 
-_AUTOSCALERS = parameter(
-    "autoscalers",
-    ["cluster-autoscaler"],
-    "Names of roles, and of the only service account of each, that may update nodes: a node autoscaler taints nodes before it removes them",
-)
-
-
-@_AUTOSCALERS
-@resource_rule(objects(f"{_API}:RoleBinding", f"{_API}:ClusterRoleBinding", CONFIG_MAP), Severity.CRITICAL, "CIS EKS 4.1.1; NSA-CISA: RBAC")
+@resource_rule(objects(f"{_API}:RoleBinding", f"{_API}:ClusterRoleBinding", CONFIG_MAP))
 def rbac_disallow_admin_bindings(binding: Resource, parameters: Parameters) -> Violations:
-    """No binding makes its subjects administrators or names unknown subjects.
-    Why: Anyone who takes over a pod with administrator rights controls the cluster, with every key and model in it.
-    Remedy: bind a Role with only the required verbs and resources to the one ServiceAccount that needs it.
-    """
     if binding.kind == CONFIG_MAP:
         # EKS maps principals of AWS to groups of Kubernetes in aws-auth.
         entries = binding.at("data").entries() if binding.object_name == "aws-auth" else ()
@@ -133,15 +101,8 @@ def _is_component(name: str) -> bool:
     return name.startswith(SYSTEM) and not name.startswith(f"{SYSTEM}serviceaccount:")
 
 
-@_AUTOSCALERS
-@resource_rule(ROLES, Severity.CRITICAL, "CIS EKS 4.1.8; CKV_K8S_157; CKV_K8S_158; NSA-CISA: RBAC")
+@resource_rule(ROLES)
 def rbac_disallow_escalation(role: Resource, parameters: Parameters) -> Violations:
-    """Roles cannot escalate privileges.
-    Why: The verbs escalate, bind and impersonate amount to cluster-admin. So do the rights to run pods with any account and to write roles
-    or webhooks.
-    Remedy: remove the verbs escalate, bind and impersonate, and the rights to write pods, workloads, Secrets, roles, network policies,
-    webhooks and certificates; list objects that an operator updates under resourceNames.
-    """
     verbs = role.select("rules", "*", "verbs", "*")
     yield from violations(verbs, lambda verb: verb.text() in VERBS, "lets its subjects escalate their privileges")
     yield from _power_violations(role, parameters["autoscalers"])
@@ -151,36 +112,22 @@ def rbac_disallow_escalation(role: Resource, parameters: Parameters) -> Violatio
     yield from violations(selectors, lambda each: not is_narrow(each), "aggregates the permissions of every cluster role")
 
 
-@resource_rule(ROLES, Severity.HIGH, "CIS Kubernetes 5.1.10; KSV-0053; NSA-CISA: RBAC")
+@resource_rule(ROLES)
 def rbac_disallow_exec(role: Resource, _: Parameters) -> Violations:
-    """Roles give no access to running pods.
-    Why: Anyone who gets into an engine's pod has its keys, its weights and the prompts of its users. A forwarded port bypasses the gateway.
-    Remedy: remove pods/exec, attach, portforward, proxy, ephemeralcontainers and nodes/proxy; give people temporary access with the
-    cluster's access tool.
-    """
     # The right to get is enough: a web socket to the kubelet's proxy begins with a GET (CIS Kubernetes 5.1.10).
     yield from (violation(field, "gives access to running pods") for field in grants(role, ("create", "get"), POD_ACCESS))
     containers = grants(role, ("update", "patch"), EPHEMERAL_CONTAINERS)
     yield from (violation(field, "can add containers to running pods") for field in containers)
 
 
-@resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.2; KSV-0041; NSA-CISA: RBAC")
+@resource_rule(ROLES)
 def rbac_disallow_secret_reading(role: Resource, _: Parameters) -> Violations:
-    """No role reads every Secret of a namespace.
-    Why: Secrets hold the keys of consumers, tokens of model hubs and credentials of stores. The verb list alone shows their content.
-    Remedy: list the Secrets under resourceNames.
-    """
     problem = "reads the Secrets of every namespace" if role.kind == CLUSTER_ROLE else "reads every Secret of the namespace"
     yield from (violation(field, problem) for field in grants(role, ("get", "list", "watch"), ("secrets",), named=False))
 
 
-@resource_rule(objects(*ROLES.kinds, "kubernetes:core:Secret"), Severity.CRITICAL, "CIS Kubernetes 5.1.13; NSA-CISA: RBAC")
+@resource_rule(objects(*ROLES.kinds, "kubernetes:core:Secret"))
 def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Violations:
-    """No role creates tokens of service accounts.
-    Why: A token has all rights of its account until it expires, and the audit log cannot tell the two apart.
-    Remedy: remove create on serviceaccounts/token, or list the accounts under resourceNames; use a projected token, which expires, instead
-    of a Secret.
-    """
     if role.short_kind == "Secret":
         type_ = "kubernetes.io/service-account-token"
         yield from violations(role.at("type"), lambda field: field.text() == type_, "is a service account token that never expires")
@@ -189,23 +136,15 @@ def rbac_disallow_token_creation(role: Resource, _: Parameters) -> Violations:
     yield from (violation(field, "can create tokens of every service account") for field in tokens)
 
 
-@resource_rule(ROLES, Severity.HIGH, "CIS EKS 4.1.3; NSA-CISA: RBAC; CKV_K8S_49")
+@resource_rule(ROLES)
 def rbac_disallow_wildcards(role: Resource, _: Parameters) -> Violations:
-    """Roles name what they allow.
-    Why: A wildcard also allows everything that the API adds later, and it includes Secrets.
-    Remedy: list verbs, resources and API groups, for example verbs: [get, list, watch].
-    """
     parts = ("verbs", "resources", "apiGroups", "nonResourceURLs")
     fields = (field for rule in role.at("rules").each() for part in parts for field in rule.at(part).each())
     yield from violations(fields, lambda field: "*" in field.text(), "is a wildcard")
 
 
-@resource_rule(WEBHOOKS, Severity.CRITICAL, "Kubernetes: Admission webhook good practices; NSA-CISA: admission control")
+@resource_rule(WEBHOOKS)
 def webhook_restrict_scope(configuration: Resource, _: Parameters) -> Violations:
-    """Admission webhooks run in the cluster and see no Secrets.
-    Why: A webhook reads every object that it reviews, and a mutating webhook can change it. If Secrets are included, it reads every key.
-    Remedy: list the resources under rules[].resources without Secrets, and name an in-cluster Service under clientConfig.service.
-    """
     for webhook in configuration.at("webhooks").each():
         if webhook.at("clientConfig", "service").absent or not webhook.at("clientConfig", "url").absent:
             yield violation(webhook.at("clientConfig", "url"), "calls a server outside the cluster")

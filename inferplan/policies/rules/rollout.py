@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from inferplan.kube.pod_templates import LEADER_WORKER_SET
 from inferplan.policies.engine.fields import Field
-from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation
+from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.subjects.placement import matches_labels
 from inferplan.policies.subjects.pods import PODS, PodTemplate
 from inferplan.policies.subjects.workloads import (
@@ -28,23 +28,8 @@ from inferplan.policies.subjects.workloads import (
 BUDGET = "kubernetes:policy:PodDisruptionBudget"
 
 
-@resource_rule(objects(BUDGET), Severity.HIGH, "inference; Kyverno pdb-maxunavailable")
-def rollout_disallow_blocking_budget(budget: Resource, _: Parameters) -> Violations:
-    """Disruption budgets let nodes drain.
-    Why: A budget that allows no disruption blocks the drain of a node, and with it every upgrade.
-    Remedy: set maxUnavailable: 1.
-    """
-    for name, blocking in (("maxUnavailable", ("0", "0%")), ("minAvailable", ("100%",))):
-        if budget.at("spec", name).text() in blocking:
-            yield violation(budget.at("spec", name), "allows no disruption")
-
-
-@stack_rule(Severity.HIGH, "inference; Kyverno deployment-replicas-higher-than-pdb")
+@stack_rule
 def stack_disallow_budget_of_all_replicas(stack: Stack, _: Parameters) -> Violations:
-    """Disruption budgets require fewer pods than there are.
-    Why: A budget of all replicas blocks the drain of a node, and with it every upgrade.
-    Remedy: lower minAvailable below the number of replicas, or set maxUnavailable: 1.
-    """
     for budget in stack.of(BUDGET):
         with stack.unreadable:
             least = budget.at("spec", "minAvailable")
@@ -63,13 +48,8 @@ def _selected_pods(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
             yield from (each for each in workload.parts(PODS) if matches_labels(budget.at("spec", "selector"), labels_of(each)))
 
 
-@stack_rule(Severity.HIGH, "inference; Kyverno check-hpa")
+@stack_rule
 def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Violations:
-    """One autoscaler, or the declaration, decides the replicas of a workload.
-    Why: Every update would reset the number of replicas, even at peak load. Two autoscalers work against each other.
-    Remedy: omit spec.replicas from a workload that an HPA or a ScaledObject scales, or pass ignore_changes=["spec.replicas"]; keep one
-    autoscaler for each workload.
-    """
     scaled: set[tuple[str, str, str]] = set()
     for scaler in stack.of(*SCALERS):
         with stack.unreadable:
@@ -86,12 +66,8 @@ def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Violat
                 yield violation(workload.at("spec", "replicas"), "is set, but an autoscaler controls it")
 
 
-@stack_rule(Severity.HIGH, "Kubernetes: Disruptions")
+@stack_rule
 def stack_disallow_overlapping_budgets(stack: Stack, _: Parameters) -> Violations:
-    """At most one disruption budget selects a pod.
-    Why: The API server refuses to evict a pod with two budgets, so its node can never be drained.
-    Remedy: remove one of the budgets, or make their selectors disjoint.
-    """
     by_label: dict[tuple[str, str, str], list[Resource]] = {}
     others: list[Resource] = []
     for budget in stack.of(BUDGET):
@@ -113,12 +89,8 @@ def stack_disallow_overlapping_budgets(stack: Stack, _: Parameters) -> Violation
                         yield violation(budget.at("spec", "selector"), "selects pods that another disruption budget selects too")
 
 
-@stack_rule(Severity.HIGH, "inference; kube-linter: updateconfig-parameters")
+@stack_rule
 def stack_require_replicas_during_rollout(stack: Stack, _: Parameters) -> Violations:
-    """A rollout keeps at least one replica.
-    Why: With Recreate, or if every replica may be unavailable, an update stops the model or the gateway although it has several replicas.
-    Remedy: use RollingUpdate with maxUnavailable: 1.
-    """
     for pod in pods_of(stack):
         with stack.unreadable:
             replicas = int(least_pods(stack, pod))
@@ -148,24 +120,16 @@ def _stops(pod: PodTemplate, replicas: int) -> Iterator[Field]:
         yield unavailable
 
 
-@stack_rule(Severity.MEDIUM, "inference; Kyverno require-pdb")
+@stack_rule
 def stack_require_disruption_budget(stack: Stack, _: Parameters) -> Violations:
-    """Workloads with several replicas have a disruption budget.
-    Why: Without a budget, a drain can evict all replicas at the same time.
-    Remedy: add a PodDisruptionBudget with maxUnavailable: 1 that selects the pods.
-    """
     for pod in pods_of(stack):
         with stack.unreadable:
             if least_pods(stack, pod) >= 2 and not any(True for _ in selecting(stack, BUDGET, pod, "spec", "selector")):
                 yield violation(count_of(pod), "has no disruption budget")
 
 
-@stack_rule(Severity.HIGH)
+@stack_rule
 def stack_require_preheat_before_serving(stack: Stack, _: Parameters) -> Violations:
-    """Servers start after their preheat.
-    Why: A server that starts before the copy is complete reads an incomplete model or fails.
-    Remedy: make the Deployment depend on the Job that writes its weights (depends_on).
-    """
     writers: dict[tuple[str, str], set[str]] = {}
     for job in stack.of("kubernetes:batch:Job"):
         with stack.unreadable:

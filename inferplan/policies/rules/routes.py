@@ -10,7 +10,7 @@ from typing import NamedTuple
 from inferplan.kube.pod_templates import RAY_SERVICE
 from inferplan.policies.engine.fields import Field, any_matching, matching
 from inferplan.policies.engine.resource import Resource, Stack
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, stack_rule, violation
+from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE, LLM_SERVICE
 from inferplan.policies.subjects.placement import labels_at
 from inferplan.policies.subjects.pods import PodTemplate
@@ -41,13 +41,8 @@ BACKENDS = ("name", "host", "service", "serviceName", "backend")
 TARGETS = ("kubernetes:core:Service", "kubernetes:inference.networking.k8s.io:InferencePool")
 
 
-@stack_rule(Severity.CRITICAL)
+@stack_rule
 def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Violations:
-    """Models are reached through the gateway only.
-    Why: vLLM's own key protects four path prefixes. Anyone who can reach its port can use its other routes.
-    Remedy: point Ingresses and routes to the gateway's Service, or protect the route with a SecurityPolicy that sets apiKeyAuth, jwt, oidc
-    or extAuth; label an InferenceService networking.kserve.io/visibility: cluster-local.
-    """
     engines = list(engines_of(stack))
     operator_services = _operator_services(stack)
     yield from _public_services(stack)
@@ -108,10 +103,7 @@ def _public_services(stack: Stack) -> Violations:
         with stack.unreadable:
             labels = each.at("metadata", "labels")
             if not any(labels.at(name).text() == "cluster-local" for name in VISIBILITY):
-                yield violation(
-                    labels.at(VISIBILITY[0]),
-                    "is not cluster-local, so KServe creates another entry point to the model",
-                )
+                yield violation(labels.at(VISIBILITY[0]), "is not cluster-local, so KServe creates another entry point to the model")
 
 
 def _reaches(target: Resource, engines: list[PodTemplate]) -> bool:
@@ -136,12 +128,8 @@ def injected_keys(stack: Stack, pods: list[PodTemplate]) -> Violations:
                             yield violation(secret, "contains the key of another server than the one behind the route")
 
 
-@stack_rule(Severity.HIGH, "Kyverno unique-ingress-host-and-path; inference")
+@stack_rule
 def stack_require_unique_routes(stack: Stack, _: Parameters) -> Violations:
-    """No two entry points claim the same host and path.
-    Why: Which one answers depends on their age, and changes when one is replaced.
-    Remedy: give one of them another host or path.
-    """
     owners: dict[tuple[str, str, str], list[tuple[str, Claim]]] = {}
     for entry in stack.of(INGRESS, *_ROUTES):
         with stack.unreadable:
@@ -167,10 +155,7 @@ def backends_of(entry: Resource) -> Iterator[Field]:
 
 
 class Claim(NamedTuple):
-    """A host and a path that a route claims at `gateways`: Gateways, or the class of an Ingress.
-
-    `more` are the other conditions of a match, for example a header or a method.
-    """
+    """A host and a path that a route claims at `gateways`: Gateways, or the class of an Ingress; `more` are further conditions."""
 
     gateways: frozenset[str]
     host: str

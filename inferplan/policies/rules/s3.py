@@ -7,18 +7,7 @@ from typing import Any
 
 from inferplan.policies.engine.fields import Field, UnknownFieldError, any_matching, matching
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import (
-    Level,
-    Parameters,
-    Severity,
-    Violations,
-    is_set,
-    must_be,
-    resource_rule,
-    stack_rule,
-    violation,
-    violations,
-)
+from inferplan.policies.engine.rule import Parameters, Violations, is_set, resource_rule, stack_rule, violation, violations
 from inferplan.policies.iam.documents import BUCKETS, statements
 
 EVERYBODY = ("/AllUsers", "/AuthenticatedUsers")
@@ -54,22 +43,8 @@ def buckets_without(stack: Stack, kind: str, *, problem: str, own: Callable[[Res
                 yield violation(bucket.at("bucket"), problem)
 
 
-@resource_rule(objects("aws:s3:BucketPublicAccessBlock"), Severity.CRITICAL, "Security Hub S3.8; CKV_AWS_53-56; CIS AWS 2.1.4")
-def s3_disallow_public_access(block: Resource, _: Parameters) -> Violations:
-    """Buckets block public access, whatever their policy says.
-    Why: Anyone can download the weights and adapters in a public bucket.
-    Remedy: set blockPublicAcls, blockPublicPolicy, ignorePublicAcls and restrictPublicBuckets to true.
-    """
-    for name in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"):
-        yield from must_be(block.at(name), value=True)
-
-
-@resource_rule(objects(*BUCKETS, "aws:s3:BucketAcl", "aws:s3:BucketAclV2"), Severity.CRITICAL, "Security Hub S3.2; CKV_AWS_20; CKV_AWS_57")
+@resource_rule(objects(*BUCKETS, "aws:s3:BucketAcl", "aws:s3:BucketAclV2"))
 def s3_disallow_public_acl(bucket: Resource, _: Parameters) -> Violations:
-    """No bucket has a public ACL.
-    Why: A public ACL opens the bucket, whatever its policy says.
-    Remedy: remove the ACL and grants to all users, or set acl to private.
-    """
     if bucket.at("acl").text().startswith(("public", "authenticated")):
         yield violation(bucket.at("acl"), "gives other principals access to the bucket")
     grants = (*bucket.at("grants").each(), *bucket.at("accessControlPolicy", "grants").each())
@@ -80,30 +55,18 @@ def s3_disallow_public_acl(bucket: Resource, _: Parameters) -> Violations:
     yield from violations(uris, lambda uri: uri.text().endswith(EVERYBODY), "gives other principals access to the bucket")
 
 
-@resource_rule(objects("aws:s3:BucketPolicy", *BUCKETS), Severity.CRITICAL, "Security Hub S3.2; CKV_AWS_70; CKV_AWS_375")
+@resource_rule(objects("aws:s3:BucketPolicy", *BUCKETS))
 def s3_disallow_public_policy(holder: Resource, _: Parameters) -> Violations:
-    """No bucket policy allows public access.
-    Why: With the principal *, anyone can use the bucket.
-    Remedy: name the roles that may read, or limit the statement to an organization, account or VPC with a condition.
-    """
     yield from (violation(each.field, "allows any principal") for each in statements(holder.at("policy")) if each.is_public())
 
 
-@stack_rule(Severity.CRITICAL, "Security Hub S3.8; CKV2_AWS_6")
+@stack_rule
 def s3_require_block(stack: Stack, _: Parameters) -> Violations:
-    """Every bucket has a public access block.
-    Why: Without it, one wrong policy opens the bucket to the public.
-    Remedy: add an aws.s3.BucketPublicAccessBlock for the bucket.
-    """
     yield from buckets_without(stack, "aws:s3:BucketPublicAccessBlock", problem="has no public access block")
 
 
-@stack_rule(Severity.HIGH, "Security Hub S3.17; CKV_AWS_145; CKV_AWS_19")
+@stack_rule
 def s3_require_encryption(stack: Stack, _: Parameters) -> Violations:
-    """Every bucket sets its encryption.
-    Why: Without this setting, the default of the AWS account decides how weights are encrypted.
-    Remedy: add an aws.s3.BucketServerSideEncryptionConfiguration for the bucket.
-    """
     yield from buckets_without(stack, ENCRYPTION_KIND, own=_own_rules, problem="has no encryption settings")
     for each in stack.of(*kind_and_v2(ENCRYPTION_KIND), *BUCKETS):
         with stack.unreadable:
@@ -123,21 +86,13 @@ def _own_rules(bucket: Resource) -> Iterator[Field]:
         yield from each.at("rules").items()
 
 
-@stack_rule(Severity.LOW, "Security Hub S3.9; CKV_AWS_18", level=Level.ADVISORY)
+@stack_rule
 def s3_require_logging(stack: Stack, _: Parameters) -> Violations:
-    """Every bucket has access logs.
-    Why: After a leak, access logs are the only way to tell what was read.
-    Remedy: add an aws.s3.BucketLogging for the bucket.
-    """
     yield from buckets_without(stack, "aws:s3:BucketLogging", own=lambda bucket: _own(bucket, "logging"), problem="has no access logs")
 
 
-@stack_rule(Severity.HIGH, "Security Hub S3.5; CKV_AWS_379")
+@stack_rule
 def s3_require_tls(stack: Stack, _: Parameters) -> Violations:
-    """Every bucket requires TLS.
-    Why: Without TLS, weights and credentials can be read on the network.
-    Remedy: add an aws.s3.BucketPolicy that denies s3:* where aws:SecureTransport is false.
-    """
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
             separate = matching(stack.of("aws:s3:BucketPolicy"), lambda each, bucket=bucket: configures(each, bucket))
@@ -157,12 +112,8 @@ def _requires_tls(field: Field) -> bool:
     )
 
 
-@stack_rule(Severity.MEDIUM, "Security Hub S3.14; CKV_AWS_21")
+@stack_rule
 def s3_require_versioning(stack: Stack, _: Parameters) -> Violations:
-    """Every bucket keeps versions.
-    Why: A model with an overwritten shard no longer loads. Versioning lets you restore the shard.
-    Remedy: add an aws.s3.BucketVersioning with status Enabled for the bucket.
-    """
     yield from buckets_without(stack, VERSIONING_KIND, own=_versioned, problem="has no versioning")
     for each in stack.of(*kind_and_v2(VERSIONING_KIND)):
         with stack.unreadable:
@@ -172,3 +123,24 @@ def s3_require_versioning(stack: Stack, _: Parameters) -> Violations:
 
 def _versioned(bucket: Resource) -> Iterator[bool | None]:
     return (each.at("enabled").flag() for each in _own(bucket, "versioning"))
+
+
+@stack_rule
+def s3_disallow_expiring_weights(stack: Stack, _: Parameters) -> Violations:
+    stores = [
+        str(facts.get("location")).removeprefix("s3://").partition("/") for (kind, _name), facts in stack.facts.items() if kind == "store"
+    ]
+    for bucket in stack.of(*BUCKETS):
+        with stack.unreadable:
+            prefixes = [prefix for name, _, prefix in stores if name == bucket.at("bucket").text()]
+            for config in stack.of(*kind_and_v2("aws:s3:BucketLifecycleConfiguration")):
+                rules = config.at("rules").each() if prefixes and configures(config, bucket) else ()
+                yield from (violation(rule.at("expiration"), "deletes weights of a store") for rule in rules if _expires(rule, prefixes))
+
+
+def _expires(rule: Field, prefixes: list[str]) -> bool:
+    """True if a lifecycle rule deletes current objects below one of `prefixes`. Raises FieldError."""
+    if rule.at("status").text() == "Disabled" or not any(is_set(rule.at("expiration", key)) for key in ("days", "date")):
+        return False
+    own = (rule.at("filter", "prefix").text() or rule.at("filter", "and", "prefix").text() or rule.at("prefix").text()).strip("/")
+    return any(own.startswith(each) or each.startswith(own) for each in prefixes)

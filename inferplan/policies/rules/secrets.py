@@ -12,7 +12,7 @@ from itertools import pairwise
 from inferplan.kube.names import COMPONENT_LABEL, POOL_LABEL
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, Subject
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
 from inferplan.policies.rules.keys import SHAPES
 from inferplan.policies.rules.routes import SECURITY_POLICY, injected_keys
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
@@ -22,6 +22,9 @@ from inferplan.policies.subjects.tables import entries_below
 
 SECRET_VARIABLES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
 SECRET_OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|secret)$")
+# Options of curl and wget, and a user with a literal password.
+USER_OPTIONS = ("-u", "--user", "--proxy-user", "-U")
+USER_PASSWORD = re.compile(r"[^:\s/$]+:(?=[^$]*[A-Za-z])[^\s$/]{6,}")
 HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
 BEARER = re.compile(r"(?i)\b(bearer|basic) (?!\$)[\w.~+/=-]{12,}")
 # The value of Triton's options is <API>:<header>=<key>.
@@ -55,12 +58,8 @@ SECRET_COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s
 CONSUMER_KEYS = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
 
 
-@resource_rule(CONTAINERS, Severity.CRITICAL, "CIS EKS 4.4.1; NSA-CISA: secrets; inference")
+@resource_rule(CONTAINERS)
 def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violations:
-    """Containers get secrets by reference.
-    Why: A secret in an environment value or an argument is visible in every plan, in `kubectl describe` and in process lists.
-    Remedy: put the value into a Secret and use env[].valueFrom.secretKeyRef.
-    """
     yield from _in_environment(container)
     yield from _in_command(container)
     texts = (text for name in HOOKS for text in container.at(name).texts_below())
@@ -85,7 +84,9 @@ def _in_command(container: Container) -> Violations:
     for word, following in pairwise((*container.arguments, Word(container.field, ""))):
         option, equals, value = word.text.partition("=")
         secret = value if equals else "" if following.text.startswith("-") else following.text
-        if SECRET_OPTIONS.match(option) and not HARMLESS.fullmatch(secret):
+        if (SECRET_OPTIONS.match(option) and not HARMLESS.fullmatch(secret)) or (
+            option in USER_OPTIONS and USER_PASSWORD.fullmatch(secret)
+        ):
             yield violation(word.field, problem)
 
 
@@ -96,14 +97,11 @@ def _may_show_secrets(resource: Resource) -> bool:
 TEXTS = Subject("texts", frozenset([CONFIG_MAP, PARAMETER, *USER_DATA]), lambda resource: (resource,), also=_may_show_secrets)
 
 
-@resource_rule(TEXTS, Severity.CRITICAL, "CIS EKS 4.4; NSA-CISA: secrets; Security Hub SSM.7")
+@resource_rule(TEXTS)
 def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations:
-    """ConfigMaps, annotations, parameters and user data contain no secrets.
-    Why: Anyone who can list a namespace can read its ConfigMaps and annotations, every process of an instance can read its user data, and
-    all of them appear in plans.
-    Remedy: move the value to a Secret and read it with secretKeyRef; on AWS use Secrets Manager, or a parameter of type SecureString.
-    """
-    yield from _in_metadata(config)
+    yield from _in_metadata(config.at("metadata")) if config.kind.startswith("kubernetes:") else ()
+    for pod in config.parts(PODS) if config.kind in PODS.kinds else ():
+        yield from _in_metadata(pod.metadata)
     if config.kind in USER_DATA:
         yield from _in_user_data(config)
     elif config.kind == CONFIG_MAP:
@@ -122,9 +120,9 @@ def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations
                 yield violation(field, "has the name of a secret")
 
 
-def _in_metadata(config: Resource) -> Violations:
+def _in_metadata(metadata: Field) -> Violations:
     for part in ("annotations", "labels"):
-        for name, field in config.at("metadata", part).entries() if config.kind.startswith("kubernetes:") else ():
+        for name, field in metadata.at(part).entries():
             word = name.rpartition("/")[2]
             if SHAPES.search(field.text()) or (part == "annotations" and _is_named_secret(word, field.text())):
                 yield violation(field, "contains something that looks like a key")
@@ -161,6 +159,13 @@ def reveals(text: str, *, code: bool = False) -> bool:
 
 
 def _in_user_data(instance: Resource) -> Violations:
+    yield from (
+        violation(field, "contains something that looks like a key") for field, text in user_data(instance) if reveals(text, code=True)
+    )
+
+
+def user_data(instance: Resource) -> Iterator[tuple[Field, str]]:
+    """The user data of an instance or a launch template with their text. Raises FieldError."""
     # Nodes of a pool with a custom image get the cluster's address and certificate, which a plan does not know.
     is_pool = any(not each.at("tags", POOL_LABEL).absent for each in instance.at("tagSpecifications").each())
     for name in USER_DATA_KEYS:
@@ -171,16 +176,11 @@ def _in_user_data(instance: Resource) -> Violations:
         # An instance accepts plain text too.
         with contextlib.suppress(binascii.Error):
             text += base64.b64decode(text, validate=True).decode(errors="replace")
-        if reveals(text, code=True):
-            yield violation(field, "contains something that looks like a key")
+        yield field, text
 
 
-@stack_rule(Severity.CRITICAL, "inference; Kubernetes: Good practices for Secrets")
+@stack_rule
 def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Violations:
-    """Only the gateway reads the keys of consumers, and each server has its own key.
-    Why: A model server that can read a consumer's key, or the key of another server, can use it for every other model.
-    Remedy: remove the Secret from the pod; give each server a Secret of its own.
-    """
     pods = [pod for each in stack for pod in _pods(stack, each)]
     secrets = set(_credentials(stack))
     for pod in pods:

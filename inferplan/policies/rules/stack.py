@@ -9,10 +9,11 @@ from posixpath import normpath
 
 from inferplan.policies.engine.fields import UnknownFieldError, maps_in
 from inferplan.policies.engine.resource import Resource, Stack
-from inferplan.policies.engine.rule import Parameters, Severity, Violations, parameter, stack_rule, violation
+from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.subjects.pods import PODS
 from inferplan.policies.subjects.structure import holds_settings_of_pods
-from inferplan.policies.subjects.tables import document, group_of
+from inferplan.policies.subjects.tables import group_of
+from inferplan.tables import table
 
 # Components of the SDK that only group objects. Each object has its own provider.
 GROUPS = ("kubernetes:provider", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart")
@@ -26,13 +27,8 @@ _SYSTEM_PATHS = re.compile(
 _OWN_RULES = frozenset(["kubernetes:core:PersistentVolume", "kubernetes:apiextensions.k8s.io:CustomResourceDefinition"])
 
 
-@parameter("providers", 1, "Number of Kubernetes providers that the stack may use", minimum=1)
-@stack_rule(Severity.HIGH)
+@stack_rule
 def stack_disallow_several_providers(stack: Stack, parameters: Parameters) -> Violations:
-    """All Kubernetes resources use one provider.
-    Why: Resources of the default provider go to the cluster of the current kubectl context.
-    Remedy: pass opts=ResourceOptions(provider=...) with the same kubernetes Provider to every resource.
-    """
     providers: dict[object, Resource] = {}
     for each in stack:
         if each.type.startswith("kubernetes:") and not each.type.startswith(GROUPS):
@@ -51,13 +47,8 @@ def _cluster_of(stack: Stack, provider: str) -> object:
     return (declared and declared.property_dependencies.get("kubeconfig")) or provider
 
 
-@stack_rule(Severity.HIGH)
+@stack_rule
 def stack_disallow_unseen_objects(stack: Stack, parameters: Parameters) -> Violations:
-    """Every resource is of a type that the rules know.
-    Why: Rules cannot block what they cannot read. A Release, a command or an object of another controller could contain a privileged pod.
-    Remedy: declare the objects one by one, with the kubernetes or aws provider; or review the type and add it to acceptedTypes in
-    policies/stacks/<stack>.json with a reason, an owner and an expiry date.
-    """
     for each in stack:
         expiry = parameters.accepted.get(each.type, "")
         if expiry >= parameters.today:
@@ -67,12 +58,8 @@ def stack_disallow_unseen_objects(stack: Stack, parameters: Parameters) -> Viola
                 yield violation(each.root, f"{problem}; its entry in acceptedTypes expired on {expiry}" if expiry else problem)
 
 
-@stack_rule(Severity.HIGH, "inference; Security Hub: deletion protection")
+@stack_rule
 def stack_require_protection(stack: Stack, _: Parameters) -> Violations:
-    """Resources that hold data are protected from deletion.
-    Why: A mistake in a stack file, or a destroy in the wrong shell, would delete the weights or the cluster.
-    Remedy: pass opts=ResourceOptions(protect=True) or retain_on_delete=True.
-    """
     unprotected = (each for each in stack.of(*KINDS_WITH_DATA) if not (each.protect or each.retain_on_delete))
     yield from (violation(each.root, "is not protected") for each in unprotected)
 
@@ -99,7 +86,7 @@ def _is_known(resource: Resource) -> bool:
     return (
         not resource.custom
         or resource.kind in _checked_kinds()
-        or bool(_entry(document("unseen_kinds")["known"], resource) or _is_checked(resource))
+        or bool(_entry(table("policies/rules/unseen_kinds.toml")["known"], resource) or _is_checked(resource))
     )
 
 
@@ -118,7 +105,7 @@ def power_of(resource: Resource) -> str:
     if resource.kind == "kubernetes:core:PersistentVolume":
         path = resource.at("spec", "local", "path").text()
         return "mounts a path of the system on the node" if path and _SYSTEM_PATHS.match(normpath(path)) else ""
-    if power := _entry(document("unseen_kinds")["powerful"], resource):
+    if power := _entry(table("policies/rules/unseen_kinds.toml")["powerful"], resource):
         return power
     if resource.kind.startswith("kubernetes:") and not _is_checked(resource) and holds_settings_of_pods(resource.inputs):
         return "contains pod settings that no rule checks"

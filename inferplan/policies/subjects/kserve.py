@@ -24,10 +24,7 @@ _LLM_HELPERS = (("router", "scheduler", "template"), ("router", "scheduler", "to
 
 
 class Part(NamedTuple):
-    """One pod template. `models` are containers outside its list, `stores` the URIs of its weights.
-
-    A `partial` template is of a kind without all fields of a pod, for example without `enableServiceLinks`.
-    """
+    """One pod template; `models` are containers outside its list, `stores` the URIs of its weights, `partial` if its kind lacks fields."""
 
     metadata: Field
     spec: Field

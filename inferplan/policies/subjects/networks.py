@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from inferplan.policies.engine.fields import Field, MalformedFieldError
 from inferplan.policies.engine.resource import Resource
@@ -29,6 +30,11 @@ def network(text: str) -> Network:
 
 def is_internet(blocks: Iterable[Network]) -> bool:
     """True if `blocks` together cover more public addresses than one organization has."""
+    return _is_internet(tuple(blocks))
+
+
+@lru_cache
+def _is_internet(blocks: tuple[Network, ...]) -> bool:
     left = without(blocks, _PRIVATE)
     return any(_size(left, version) > most for version, most in _LARGEST.items())
 

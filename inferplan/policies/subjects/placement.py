@@ -75,10 +75,7 @@ def _expression(expression: Field, labels: dict[str, str]) -> bool:
 
 
 def nodes_of(stack: Stack) -> Iterator[Node]:
-    """The nodes that the stack declares, with EKS node groups and Karpenter NodePools at their maximum size.
-
-    A NodePool without a limit of nodes is one node with unlimited accelerators. It records what it cannot read, and counts it as suitable, so that no pod is blocked because of it.
-    """
+    """The nodes that the stack declares, at the maximum size of their groups. What cannot be read counts as suitable."""
     for each in stack.of("kubernetes:core:Node"):
         labels, taints, accelerators = None, (), _UNLIMITED
         with stack.unreadable:

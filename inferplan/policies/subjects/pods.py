@@ -61,10 +61,7 @@ class Container:
         return tuple(each.text for each in self.arguments)
 
     def option(self, *names: str) -> str | None:
-        """The last value of a command-line option, "" for an option without a value, None if it is absent.
-
-        Underscores in a long option count as hyphens, as in the servers.
-        """
+        """The last value of a command-line option with hyphens or underscores, "" for one without a value, None if it is absent."""
         last: str | None = None
         for position, word in enumerate(self.words):
             name, equals, value = word.partition("=")

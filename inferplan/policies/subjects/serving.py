@@ -3,63 +3,67 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.subjects.pods import Container, PodTemplate
 from inferplan.policies.subjects.programs import image_of
+from inferplan.tables import table
 
-_SERVER_KEY = r"(VLLM|TRITON|SGLANG|SERVER|MODEL|ENGINE|TRTLLM|INFERENCE)\w*(API_KEY|_KEY|_TOKEN)"
-_SERVERS = re.compile(r"vllm|sglang|huggingface_?server|text-generation-(inference|launcher)|trtllm-serve")
-# Images whose entrypoint is vLLM. Others, such as pytriton-vllm, start a server that loads vLLM.
-_IMAGE = re.compile(r"(?!.*triton)(.*[-_])?vllm")
-# Prefixes of vLLM's options without a value. The word after one can be the model.
-_SWITCHES = re.compile(r"--(enable|disable|no|use|skip|return|trust|enforce|calculate|headless|async|language-model-only)(-|$)")
+_TABLE = table("policies/subjects/serving.toml")
+_ENGINES = {name: row for name, row in _TABLE.items() if isinstance(row, dict) and "program" in row}
 
 
-def is_vllm(container: Container) -> bool:
-    """True if the command names vLLM, or the image is one of vLLM and the container does not only pull it."""
-    if _names_vllm(container) or not _IMAGE.match(image_of(container.at("image")).base):
-        return _names_vllm(container)
+def engine_of(container: Container) -> str:
+    """The engine that the command names, or that the image is one of unless the container only pulls it; "" if none is known."""
+    return next((name for name in _ENGINES if _is(name, container)), "")
+
+
+def _is(name: str, container: Container) -> bool:
+    if _names(name, container) or not re.match(_ENGINES[name]["image"], image_of(container.at("image")).base):
+        return _names(name, container)
     # A container without accelerators that runs another command only pulls the image.
     command = [each.text() for each in container.at("command").each()]
-    return not command or any("vllm" in word for word in container.words) or container.accelerated
+    return not command or any(_ENGINES[name]["program"] in word for word in container.words) or container.accelerated
 
 
-def starts_vllm(container: Container) -> bool:
-    """True if the container starts vLLM. A follower only joins an engine that another pod starts."""
-    return is_vllm(container) and (container.at("command").absent or _names_vllm(container))
+def started_engine(container: Container) -> str:
+    """The engine that the container starts. A follower only joins an engine that another pod starts."""
+    name = engine_of(container)
+    return name if name and (container.at("command").absent or _names(name, container)) else ""
 
 
-def _names_vllm(container: Container) -> bool:
-    return any(word.rpartition("/")[2] == "vllm" or word.startswith("vllm.") for word in container.words)
+def _names(name: str, container: Container) -> bool:
+    program = _ENGINES[name]["program"]
+    return any(word.rpartition("/")[2] == program or word.startswith(f"{program}.") for word in container.words)
 
 
 def engine_containers(pod: PodTemplate) -> tuple[Container, ...]:
-    """The containers with accelerators, and those that run vLLM."""
-    return tuple(each for each in pod.running if each.accelerated or is_vllm(each))
+    """The containers with accelerators, and those that run an engine."""
+    return tuple(each for each in pod.running if each.accelerated or engine_of(each))
 
 
 def model_of(container: Container) -> str:
     """The model on the command line of a server, "" if there is none."""
     kserve = container.at("modelFormat", "name").text() == "huggingface"
-    if not kserve and not any(_SERVERS.search(text) for text in (image_of(container.at("image")).name, *container.words)):
+    image = image_of(container.at("image"))
+    if not kserve and not any(re.search(_TABLE["servers"], text) for text in (image.name, *container.words)):
         return ""
-    model = container.option("--model", "--model-path", "--model-id")
+    model = container.option(*_TABLE["options"])
     if model is not None:
         return model
-    tgi = container.environment().get("MODEL_ID")
-    if tgi is not None and "text-generation" in image_of(container.at("image")).base:
-        return tgi.at("value").text()
-    return _positional(container) if is_vllm(container) else ""
+    for part, variable in _TABLE["variables"].items():
+        if part in image.base and variable in container.environment():
+            return container.environment()[variable].at("value").text()
+    return _positional(container, _ENGINES[name]) if (name := engine_of(container)) else ""
 
 
-def _positional(container: Container) -> str:
-    """The first argument of `vllm serve` that is not an option or the value of one."""
+def _positional(container: Container, engine: Mapping[str, str]) -> str:
+    """The first argument of the engine's `serve` that is not an option or the value of one."""
     words = list(container.arguments)
     texts = [each.text.rpartition("/")[2] for each in words]
-    if "vllm" in texts:
-        words = words[texts.index("vllm") + 1 :]
+    if engine["program"] in texts:
+        words = words[texts.index(engine["program"]) + 1 :]
     elif not container.at("command").absent:
         # Another program starts the server and chooses the model.
         return ""
@@ -72,11 +76,11 @@ def _positional(container: Container) -> str:
         option = word.text.startswith("-")
         if not option and not value_follows:
             return word.text
-        value_follows = option and "=" not in word.text and not _SWITCHES.match(word.text.replace("_", "-"))
+        value_follows = option and "=" not in word.text and not re.match(engine["switches"], word.text.replace("_", "-"))
     return ""
 
 
 def server_keys(pod: PodTemplate) -> Iterator[Field]:
     """The fields with the names of the Secrets that hold the pod's own key. Raises FieldError."""
-    entries = (entry for container in engine_containers(pod) for entry in container.variables(_SERVER_KEY))
+    entries = (entry for container in engine_containers(pod) for entry in container.variables(_TABLE["keys"]))
     yield from (name for entry in entries if (name := entry.at("valueFrom", "secretKeyRef", "name")).text())

@@ -1,7 +1,7 @@
 """Rules as tables: rows that say which values a field of a kind must or must not have.
 
 A row has `kinds` (`aws:ec2:Subnet`, or `kubernetes:karpenter.sh:*` for a group), a `path` (keys separated by dots; `*` is each item of a list,
-a first `**` any depth; `\\.` is a dot in a key), one test and a `problem`. `when` is a map of paths and values: the row applies only if each
+a first `**` any depth; `\\.` is a dot in a key) or several `paths`, one test and a `problem`. `when` is a map of paths and values: the row applies only if each
 field has one of its values, or is not set if there are none. With `each`, the path of a list, `path` and `when` are those of its items. Booleans and numbers are compared as text, because Kubernetes and AWS accept both.
 """
 
@@ -9,16 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
-from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 
 from inferplan.policies.engine.fields import Field, FieldError
 from inferplan.policies.engine.resource import Resource, Subject
-from inferplan.policies.engine.rule import Violations, violation
+from inferplan.policies.engine.rule import Parameters, Violations, violation
 from inferplan.policies.subjects.networks import is_internet, is_narrow, network
 
 Row = Mapping[str, Any]
+
+
+class Part(Protocol):
+    """A resource, or a pod or container in it."""
+
+    def at(self, *keys: str) -> Field: ...
+
+    def select(self, *keys: str) -> Iterator[Field]: ...
+
+
 _DOT = re.compile(r"(?<!\\)\.")
 
 
@@ -66,21 +74,23 @@ _TESTS: Mapping[str, Callable[[Field, Any], bool]] = {
 }
 
 
-@cache
-def document(name: str) -> Mapping[str, Any]:
-    """The table `inferplan/policies/rules/<name>.toml`."""
-    import tomllib
+class Table:
+    """Rows by the kinds of the resources that they check."""
 
-    return tomllib.loads(files("inferplan.policies.rules").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows: dict[str, list[Row]] = {}
+        for row in rows:
+            for kind in row["kinds"]:
+                self._rows.setdefault(kind, []).append(row)
 
+    def subject(self, *more: str) -> Subject:
+        """The kinds of the rows and the kinds `more`."""
+        kinds = frozenset(self._rows)
+        return Subject("object", kinds | set(more), lambda resource: (resource,), also=lambda resource: group_of(resource.kind) in kinds)
 
-@cache
-def _rows(name: str) -> Mapping[str, list[Row]]:
-    by_kind: dict[str, list[Row]] = {}
-    for row in document(name)["row"]:
-        for kind in row["kinds"]:
-            by_kind.setdefault(kind, []).append(row)
-    return by_kind
+    def check(self, resource: Resource, _: Parameters) -> Violations:
+        """The violations of a resource. Raises FieldError."""
+        return violations_of((*self._rows.get(resource.kind, ()), *self._rows.get(group_of(resource.kind), ())), resource)
 
 
 def group_of(kind: str) -> str:
@@ -88,22 +98,16 @@ def group_of(kind: str) -> str:
     return f"{kind.rpartition(':')[0]}:*"
 
 
-def subject_of(name: str, *more: str) -> Subject:
-    """The kinds of the table `name` and the kinds `more`."""
-    kinds = frozenset(_rows(name))
-    return Subject("object", kinds | set(more), lambda resource: (resource,), also=lambda resource: group_of(resource.kind) in kinds)
-
-
-def violations_in(name: str, resource: Resource) -> Violations:
-    """The violations of a resource by the rows of the table `name`. Raises FieldError."""
-    rows = _rows(name)
+def violations_of(rows: Iterable[Row], part: Part) -> Violations:
+    """The violations of a part by `rows`, whose kinds are not compared. Raises FieldError."""
     first_error: FieldError | None = None
-    for row in (*rows.get(resource.kind, ()), *rows.get(group_of(resource.kind), ())):
+    for row in rows:
         try:
             (test,) = row.keys() & _TESTS.keys()
-            for part in resource.at(row["each"]).each() if "each" in row else (resource.root,):
-                if all(_is_one_of(field, values) for path, values in row.get("when", {}).items() for field in _fields(part, path)):
-                    yield from (violation(field, row["problem"]) for field in _fields(part, row["path"]) if _TESTS[test](field, row[test]))
+            for each in part.at(*row["each"].split(".")).each() if "each" in row else (part,):
+                if all(_is_one_of(field, values) for path, values in row.get("when", {}).items() for field in _fields(each, path)):
+                    fields = (field for path in row.get("paths") or [row["path"]] for field in _fields(each, path))
+                    yield from (violation(field, row["problem"]) for field in fields if _TESTS[test](field, row[test]))
         except FieldError as error:
             first_error = first_error or error
     if first_error is not None:
@@ -114,9 +118,9 @@ def _is_one_of(field: Field, values: list[str]) -> bool:
     return bool(set(_texts(field)) & set(values)) if values else not field.value
 
 
-def _fields(root: Field, path: str) -> Iterable[Field]:
+def _fields(part: Part, path: str) -> Iterable[Field]:
     first, *rest = (key.replace("\\.", ".") for key in _DOT.split(path))
-    return _below(root, rest[0]) if first == "**" else root.select(first, *rest)
+    return _below(part.at(), rest[0]) if first == "**" else part.select(first, *rest)
 
 
 def _below(field: Field, name: str) -> Iterator[Field]:

@@ -1,8 +1,4 @@
-"""A client of one cluster's API server and components: requests, watches, health and discovery.
-
-Why this and not a client library: docs/decisions/rehearsal.md. Requests are not retried, and any server with a certificate of
-the cluster's authority is accepted; callers identify the cluster first.
-"""
+"""A client of one cluster's API server and components: requests, watches, health and discovery (docs/decisions/rehearsal.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from inferplan.rehearsal.errors import ClusterError
 
@@ -53,8 +49,9 @@ class Resource:
     namespaced: bool
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        prefix = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
-        return f"{self.base}{prefix}/{self.plural}" + (f"/{name}" if name else "")
+        # Names of manifests may be anything; a slash in one must not lead to another object.
+        prefix = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
+        return f"{self.base}{prefix}/{self.plural}" + (f"/{quote(name, safe='')}" if name else "")
 
 
 class Watch:
@@ -86,10 +83,7 @@ class Watch:
 
 
 class Api:
-    """The API server at `server` (`https://127.0.0.1:PORT`), with the authority and administrator's certificate in `pki`.
-
-    Threads may share it. `connections` limits concurrent requests; watches come on top.
-    """
+    """The API server at `server`, with the authority and administrator's certificate in `pki`, for several threads and `connections`."""
 
     def __init__(self, server: str, pki: Path, *, connections: int = 16) -> None:
         import urllib3
@@ -111,10 +105,7 @@ class Api:
         return self._send(method, path, body, query=query, media=media)[1]
 
     def apply(self, path: str, body: Any, *, manager: str, force: bool = False, dry_run: bool = False) -> tuple[Any, bool]:
-        """Server-side apply of `body` at `path` as the field manager `manager`.
-
-        Returns the live object, and whether it was created. Raises ApiError.
-        """
+        """Server-side apply of `body` as field manager `manager`. Returns the live object and if it was created. Raises ApiError."""
         query = {"fieldManager": manager, "force": "true" if force else "false", **({"dryRun": "All"} if dry_run else {})}
         status, live = self._send("PATCH", path, body, query=query, media=APPLY)
         return live, status == HTTPStatus.CREATED

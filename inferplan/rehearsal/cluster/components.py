@@ -1,23 +1,23 @@
-"""The five programs of a cluster: their command lines and health endpoints (`components.toml`), and the cluster's files.
-
-They listen on 127.0.0.1 only. etcd listens on a socket file in the cluster's directory, because it does not authenticate clients. The
-API server runs its default admission plugins (Pod Security, quota, limit ranges, priority, service accounts).
-"""
+"""The five programs of a cluster, which listen on 127.0.0.1 or a socket: command lines, health endpoints, and the cluster's files."""
 
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from inferplan.rehearsal.cluster.api import Api
+from inferplan.tables import table
 
-_TABLE = tomllib.loads(Path(__file__).with_name("components.toml").read_text(encoding="utf-8"))
+_TABLE = table("rehearsal/cluster/components.toml")
 
 ETCD, API_SERVER = "etcd", "kube-apiserver"
 OPERATORS = ("karpenter",)
 """Programs that run in a cluster while a command needs them; they stop before the components."""
+
+STUBS, PROXY, PROXY_WORKER, SERVER = "stubs", "proxy", "proxy-worker", "server"
+SERVING = (PROXY_WORKER, PROXY, STUBS, SERVER)
+"""Processes that answer requests to the models of a cluster (`rehearsal/serving`); they stop before the components."""
 
 COMPONENTS = tuple(name for name in _TABLE if name not in OPERATORS)
 """In the order in which they start; they stop in reverse order."""
@@ -28,12 +28,7 @@ LISTENING = tuple(name for name in COMPONENTS if name != ETCD)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The files and addresses of one cluster.
-
-    Attributes:
-        directory: all files of the cluster, absolute; the programs' working directory; `delete` removes it.
-        ports: TCP port by component in `LISTENING`.
-    """
+    """The files in the `directory` of one cluster, and its TCP `ports` by component in `LISTENING`."""
 
     directory: Path
     ports: dict[str, int]

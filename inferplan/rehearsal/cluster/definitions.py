@@ -1,7 +1,4 @@
-"""Install the pinned CustomResourceDefinitions of an API group in a simulated cluster, or update them to the pinned version.
-
-They belong to the cluster, not to a stack, and are deleted with the cluster.
-"""
+"""Install the pinned CustomResourceDefinitions of an API group in a simulated cluster, or update them to the pinned version."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
                 for definition in crd_documents(group, progress):
                     if definition["kind"] == "CustomResourceDefinition":
                         api.apply(f"{_PATH}/{definition['metadata']['name']}", definition, manager=_MANAGER, force=True)
-                        _await_served(api, definition)
+                        await_served(api, definition)
             except ApiError as error:
                 problem = f"the API server rejected the definitions of {group}: {error.message}"
                 raise ClusterError(problem, "inspect the definition in the message") from error
@@ -43,7 +40,8 @@ def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
     return install
 
 
-def _await_served(api: Api, definition: dict[str, Any]) -> None:
+def await_served(api: Api, definition: dict[str, Any]) -> None:
+    """Return when the API server serves the kind of `definition`. Raises ClusterError."""
     spec = definition["spec"]
     version = next(each["name"] for each in spec["versions"] if each["served"])
     deadline = time.monotonic() + _SERVED_SECONDS

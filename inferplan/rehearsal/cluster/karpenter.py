@@ -1,8 +1,4 @@
-"""Karpenter in a simulated cluster: its own scheduler decides which machines to buy, and its kwok provider adds fake nodes for them.
-
-It runs while a command needs it, like the stubs of other operators: nodes that it added stay, and between commands none is
-added or removed.
-"""
+"""Karpenter in a simulated cluster while a command needs it: its own scheduler decides what to buy, its kwok provider adds nodes."""
 
 from __future__ import annotations
 
@@ -44,10 +40,7 @@ class Purchase:
 
 @contextlib.contextmanager
 def karpenter(cluster: Cluster, instance_types: Sequence[Mapping[str, Any]], progress: Progress = silent) -> Iterator[None]:
-    """Run Karpenter on `cluster` until the block ends. It buys `instance_types`, in the form of its kwok provider.
-
-    The cluster must serve NodePools. Karpenter is built first if it is not in the cache. Raises RehearsalError.
-    """
+    """Run Karpenter, built first if needed, on `cluster` with the table `instance_types` until the block ends. Raises RehearsalError."""
     from inferplan.rehearsal.toolchain.build import ensure_source
     from inferplan.rehearsal.toolchain.pins import KARPENTER
 

@@ -1,8 +1,4 @@
-"""Start, reuse, repair and delete a simulated cluster.
-
-After a run that was killed, a component that died or a restart of the computer, `start` returns a working cluster or raises
-one error. It keeps the data if possible, and says so if not. One start or delete of a name runs at a time.
-"""
+"""Start, reuse, repair and delete a simulated cluster, one run at a time for a name. Data is kept if possible."""
 
 from __future__ import annotations
 
@@ -32,10 +28,7 @@ State = Literal["absent", "stopped", "broken", "running"]
 
 
 def start(name: str, progress: Progress = silent) -> Cluster:
-    """A running cluster `name`: reused, repaired or created (4 s on 2 cores).
-
-    Missing programs are built first, which takes minutes, once. Raises RehearsalError.
-    """
+    """A running cluster `name`: reused, repaired or created (4 s on 2 cores, after a build of minutes, once). Raises RehearsalError."""
     directory = cluster_directory(name)
     with disk_faults(directory), exclusive(lock_file(directory), f"start the cluster {name}", progress):
         record = read_record(directory)
@@ -84,7 +77,7 @@ def status(name: str) -> State:
     record = read_record(directory)
     if record is None:
         return "broken" if directory.exists() or processes.running(directory) else "absent"
-    if not processes.running(directory):
+    if not processes.running(directory).keys() & {*COMPONENTS}:
         return "stopped"
     return "broken" if problems(directory, record) else "running"
 
@@ -95,7 +88,7 @@ def clusters() -> tuple[str, ...]:
 
 def problems(directory: Path, record: Record) -> dict[str, str]:
     """Problems by component, {} if the cluster in `directory` is healthy and still the recorded one."""
-    running = processes.running(directory)
+    running = {component: pids for component, pids in processes.running(directory).items() if component in COMPONENTS}
     failing = {component: "is not running" for component in COMPONENTS if component not in running}
     failing |= {component: f"runs {len(pids)} times" for component, pids in running.items() if len(pids) > 1}
     layout = Layout(directory, record.ports)

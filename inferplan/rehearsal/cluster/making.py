@@ -1,7 +1,4 @@
-"""Create a cluster, or repair one.
-
-On failure both end every process that they started, and keep the logs.
-"""
+"""Create a cluster, or repair one. On failure both end every process that they started, and keep the logs."""
 
 from __future__ import annotations
 
@@ -51,10 +48,7 @@ def clear(directory: Path) -> None:
 
 
 def make(directory: Path, reason: str, progress: Progress) -> Cluster:
-    """A new cluster in `directory`, which must not exist; `reason` is why the previous one was deleted, or "".
-
-    Raises RehearsalError.
-    """
+    """A new cluster in `directory`, which must not exist; `reason` is why the previous one was deleted, or "". Raises RehearsalError."""
     toolchain = ensure(progress)
     for attempt in range(1, _ATTEMPTS + 1):
         layout = Layout(directory, free_ports())

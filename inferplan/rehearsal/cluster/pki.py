@@ -1,7 +1,4 @@
-"""Keys and certificates of one simulated cluster: authority, server, administrator, token signing, aggregation of API servers.
-
-They are valid on 127.0.0.1 only and are deleted with the cluster's directory. None of them is printed or logged.
-"""
+"""Keys and certificates of one simulated cluster, valid on 127.0.0.1: authority, server, administrator, tokens, aggregation."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Start, find and end the processes of one cluster, and no others.
-
-A process belongs to a cluster if it runs one of the cluster's programs and its command line contains the cluster's directory. That
-includes processes of a start that was killed and excludes reused process ids, so no id is stored.
-"""
+"""Start, find and end the processes of one cluster: those that run its programs with its directory on the command line."""
 
 from __future__ import annotations
 
@@ -17,10 +13,12 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from inferplan.rehearsal.cluster.components import COMPONENTS, OPERATORS
+from inferplan.rehearsal.cluster.components import COMPONENTS, OPERATORS, SERVING
 from inferplan.rehearsal.errors import ClusterError
+from inferplan.tables import table
 
-_PROGRAMS = (*COMPONENTS, *OPERATORS)
+_PROGRAMS = (*COMPONENTS, *OPERATORS, *SERVING)
+_COMMANDS: dict[str, dict[str, str]] = table("rehearsal/cluster/commands.toml")
 _PROC = Path("/proc")
 _TERMINATE_SECONDS = 5.0
 _POLL_SECONDS = 0.01
@@ -30,10 +28,7 @@ _spawned: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def spawn(component: str, program: Path, arguments: list[str], directory: Path, log: Path, environment: Mapping[str, str]) -> int:
-    """Start a program in `directory`, in a new session so that it survives this one, with output to `log`.
-
-    `environment` has variables besides the usual ones. Returns the process id. Raises ClusterError.
-    """
+    """Start a program in `directory` and a new session, with output to `log`. Returns the process id. Raises ClusterError."""
     log.parent.mkdir(exist_ok=True)
     if log.exists() and log.stat().st_size > _LOG_LIMIT:
         log.replace(log.with_suffix(".old.log"))
@@ -75,10 +70,22 @@ def running(directory: Path) -> dict[str, list[int]]:
     """Process ids of the cluster in `directory` by component; more than one after a start that was killed."""
     pids: dict[str, list[int]] = {}
     for pid, words in _command_lines():
-        component = Path(words[0]).name
+        component, words = _identity(pid, words)  # noqa: PLW2901 - the words that may name the directory
         if component in _PROGRAMS and any(f"{directory}/" in word for word in words[1:]) and not _is_zombie(pid):
             pids.setdefault(component, []).append(pid)
     return pids
+
+
+def _identity(pid: int, words: list[str]) -> tuple[str, list[str]]:
+    """The component that a process is, and its words, with the working directory where a title has replaced them."""
+    title = next((each for each in _COMMANDS["titles"] if words[0].startswith(each)), None)
+    if title is not None:
+        with suppress(OSError):
+            return _COMMANDS["titles"][title], [*words, f"{(_PROC / str(pid) / 'cwd').readlink()}/"]
+    name = Path(words[0]).name
+    if name.startswith("python"):
+        return next((each for word in words[1:4] if (each := _COMMANDS["python"].get(word.rpartition("/")[2]))), name), words
+    return name, words
 
 
 def _is_zombie(pid: int) -> bool:
@@ -119,25 +126,27 @@ def _command_lines_by_ps() -> list[tuple[int, list[str]]]:
 
 def end(directory: Path, components: Sequence[str] = _PROGRAMS) -> list[str]:
     """End the `components` of the cluster in `directory`; returns those that ran. Raises ClusterError if one does not end."""
-    pids = running(directory)
-    # Controllers first: without their API server they fill their logs.
-    ended = [component for component in reversed(_PROGRAMS) if component in components and component in pids]
-    for component in ended:
-        for pid in pids[component]:
-            _end_one(pid, component, directory)
-    return ended
+    ended = []
+    # A proxy that is still alive replaces a worker that has ended.
+    while pids := {component: each for component, each in running(directory).items() if component in components}:
+        # Controllers first: without their API server they fill their logs.
+        for component in [each for each in reversed(_PROGRAMS) if each in pids]:
+            for pid in pids[component]:
+                _end_one(pid, component, directory)
+            ended.append(component)
+    return list(dict.fromkeys(ended))
 
 
 def _end_one(pid: int, component: str, directory: Path) -> None:
     # Only etcd has data to write. The API server would wait for its clients for up to a minute after SIGTERM.
     first = signal.SIGTERM if component == "etcd" else signal.SIGKILL
     for signal_number in (first, signal.SIGKILL):
-        if not _signal_own(pid, signal_number, directory) or _gone_within(pid, _TERMINATE_SECONDS):
+        if not signal_own(pid, signal_number, directory) or _gone_within(pid, _TERMINATE_SECONDS):
             return
     raise ClusterError(f"process {pid} ({component}) does not end", f"inspect it with `ps -p {pid}`, end it and run the same command again")
 
 
-def _signal_own(pid: int, number: signal.Signals, directory: Path) -> bool:
+def signal_own(pid: int, number: signal.Signals, directory: Path) -> bool:
     """Signal the process if it still belongs to the cluster; False if it is gone. Without a race where the system has pidfds."""
     with suppress(ProcessLookupError), ExitStack() as stack:
         send = partial(os.kill, pid)

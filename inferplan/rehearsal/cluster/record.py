@@ -29,14 +29,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Cluster(Layout):
-    """A running simulated cluster.
-
-    Attributes:
-        uid: uid of the namespace kube-system, the cluster's identity.
-        version: the API server's version, such as `v1.34.4`.
-        outcome: what `start` did.
-        repairs: one sentence per repair.
-    """
+    """A running simulated cluster: `uid` is that of kube-system, `outcome` what `start` did, `repairs` a sentence each."""
 
     uid: str
     version: str
@@ -50,15 +43,7 @@ class Cluster(Layout):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One finished start.
-
-    Attributes:
-        uid: uid of the namespace kube-system.
-        version: the API server's version.
-        ports: TCP port by component.
-        programs: digest of the programs and their arguments.
-        boot: the boot id of the computer, "" if the system has none.
-    """
+    """One finished start: the `uid` of kube-system, the ports, a digest of the programs, and the computer's `boot` id ("" for none)."""
 
     uid: str
     version: str
@@ -125,11 +110,7 @@ def boot_id() -> str:
 
 
 def require_owned(kubeconfig: Path, context: str | None = None) -> Cluster:
-    """The simulated cluster of `context` (or of the current context).
-
-    Raises ForeignClusterError for any other cluster, to which nothing was sent, and ClusterError if ours does not answer or the
-    file cannot be read.
-    """
+    """The simulated cluster of `context`, by default the current one. Raises ForeignClusterError before any request, ClusterError."""
     target = read_target(kubeconfig, context)
     for directory in cluster_directories():
         record = read_record(directory)

@@ -1,7 +1,4 @@
-"""Start the five programs of a cluster and wait until each is healthy.
-
-If a program dies, its last log lines become the error.
-"""
+"""Start the five programs of a cluster and wait until each is healthy. The last log lines of a program that dies are the error."""
 
 from __future__ import annotations
 
@@ -83,10 +80,7 @@ class Startup:
         return identity(api)
 
     def start(self, components: Sequence[str], api: Api, total: int) -> None:
-        """Start `components`, of `total`, at once and wait until each is healthy.
-
-        Raises PortTakenError, DiskFullError, and ClusterError if a component died or did not become healthy.
-        """
+        """Start `components`, of `total`, at once and wait until each is healthy. Raises PortTakenError, DiskFullError, ClusterError."""
         earlier = len(self._pids)
         for component in components:
             log = self.layout.log(component)

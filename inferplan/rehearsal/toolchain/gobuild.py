@@ -31,11 +31,7 @@ _PAUSE_SECONDS = 5.0
 
 
 def build_program(source: Source, package: str, output: Path, go: Go, waiting: Callable[[str], None]) -> None:
-    """Build `package` of `source` into the file `output`; `waiting` gets a progress text every few seconds.
-
-    After a temporary failure of the module proxy, the build is tried again; downloaded modules are kept. Raises ToolchainError with
-    the compiler's last lines, DiskFullError.
-    """
+    """Build `package` of `source` into `output`, again after a temporary failure. Raises ToolchainError, DiskFullError."""
     tries = 0
     while (tail := _run(source, package, output, go, waiting)) is not None:
         tries += 1

@@ -7,10 +7,11 @@ import json
 import platform
 import re
 import sys
-import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+
+from inferplan.tables import table
 
 MODULES_DIRECTORY = Path(__file__).parent / "modules"
 
@@ -25,6 +26,7 @@ class Source:
     version_variables: tuple[str, ...] = ()
     data: tuple[tuple[str, str], ...] = ()
     edits: tuple[tuple[str, str, str], ...] = ()
+    cpu_minutes: float = 1.0
     home: Path = MODULES_DIRECTORY
 
     @property
@@ -85,7 +87,7 @@ BUILD_ENVIRONMENT = {
     "GOWORK": "off",
 }
 
-_TABLE = tomllib.loads(Path(__file__).with_name("programs.toml").read_text(encoding="utf-8"))
+_TABLE = table("rehearsal/toolchain/programs.toml")
 
 
 def _source(name: str) -> Source:
@@ -96,9 +98,16 @@ def _source(name: str) -> Source:
         programs=tuple(row["programs"].items()),
         version_variables=tuple(row.get("version_variables", ())),
         data=tuple(row.get("data", {}).items()),
+        cpu_minutes=row.get("cpu_minutes", 1.0),
         edits=tuple((path, before, after) for path, before, after in row.get("edits", ())),
     )
 
 
 KARPENTER = _source("karpenter")
-SOURCES = tuple(_source(name) for name in _TABLE if name != KARPENTER.name)
+HELM = _source("helm")
+CONTROL_PLANES = {
+    path.name.removeprefix("kubernetes-"): replace(_source("kubernetes"), name=path.name)
+    for path in sorted(MODULES_DIRECTORY.glob("kubernetes-*"))
+}
+"""The control planes of later versions, such as 1.35, built only for audits of an upgrade to them."""
+SOURCES = tuple(_source(name) for name in _TABLE if name not in (KARPENTER.name, HELM.name))

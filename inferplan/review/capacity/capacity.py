@@ -1,7 +1,4 @@
-"""Accelerators and memory of each pool: what its nodes offer and what the workloads on it request.
-
-Reads Node objects, node groups and pod templates, and the facts of pools whose nodes exist without the stack.
-"""
+"""Accelerators and memory of each pool: what its nodes offer and what the workloads on it request."""
 
 from __future__ import annotations
 

@@ -68,10 +68,7 @@ def whole(preview: Preview) -> bool:
 
 
 def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
-    """`resources` with NodePools as node groups, and node groups completed by the instance type and the disk of their launch template.
-
-    The template's id is unknown before the update, so a group and its template are matched by the label of their pool.
-    """
+    """Resources with NodePools as node groups, completed by the instance type and disk of their launch template, by the pool's label."""
     everything = list(_with_node_pools(_with_ranges(resources)))
     templates = {tag: each.inputs for each in everything if each.type == _LAUNCH_TEMPLATE for tag in _tags(each.inputs)}
     for each in everything:

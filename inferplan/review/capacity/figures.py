@@ -175,9 +175,11 @@ def _amounts(cost: Cost | CostLine) -> tuple[Decimal, Decimal, Decimal]:
 
 
 def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> Iterator[str]:
-    prices = price_list()
-    elsewhere = f"; the stack is in {clean(region)}, whose prices differ" if region and region != prices.region else ""
-    yield f"List prices of {prices.date}, {prices.region}, {prices.hours} hours a month ({prices.source}){elsewhere}."
+    prices = price_list(region)
+    yield f"List prices of {prices.date}, {clean(prices.region)}, {prices.hours} hours a month ({prices.source})."
+    if prices.place:
+        yield "Prices of that region are those of us-east-1 by the ratio of one size per family (regions.csv). What has none is listed below."
+        yield f"Services without a price there count in the highest cost only, at {prices.ceiling} times the price of us-east-1."
     if after.committable:
         least = after.committable * prices.savings_lowest
         yield f"Of it {usd(after.committable)} are on-demand instances: {usd(least)} to {usd(after.committable)} with Savings Plans or reservations."

@@ -18,10 +18,7 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
-    """Like pods of one workload, the `owner` as a scaler names it. `replicas` run at first, and a scaler may raise them to `most`.
-
-    `start_seconds` is the longest time that their start-up probes allow, 0 without one.
-    """
+    """Like pods of one workload, the `owner` as a scaler names it; `replicas` run at first, `most` with a scaler."""
 
     urn: str
     name: str
@@ -36,6 +33,7 @@ class PodSet:
     namespace: str | None = None
     per_replica: int = 1
     """Pods of this set in one replica of the workload."""
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def highest(self) -> int:
@@ -66,6 +64,7 @@ def pod_sets(type_: str, urn: str, name: str, inputs: dict[str, Any]) -> Iterato
             namespace=mapping(inputs, "metadata").get("namespace"),
             owner=f"{type_.rpartition(':')[2]}/{mapping(inputs, 'metadata').get('name')}",
             per_replica=number(owner.get("perReplica"), 1),
+            labels=tuple((key, value) for key, value in sorted(mapping(template, "metadata", "labels").items()) if isinstance(value, str)),
         )
 
 

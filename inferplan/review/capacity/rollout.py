@@ -1,8 +1,4 @@
-"""Forecast of a workload's rollout: its strategy, maximum duration and unavailable replicas.
-
-It uses the declaration alone: the rolling strategy, the start-up probe's budget and the pool's free accelerators. DaemonSets are
-left out, because the declaration does not say how many nodes there are.
-"""
+"""Forecast of a workload's rollout from its declaration: strategy, maximum duration and unavailable replicas, but no DaemonSets."""
 
 from __future__ import annotations
 

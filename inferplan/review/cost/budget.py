@@ -12,10 +12,7 @@ BUDGET_KEY = "inferplan:budget"
 
 
 def budget_of(config: dict[str, str]) -> Decimal | None:
-    """The `monthlyUsd` that a stack's configuration allows, None where it sets no budget.
-
-    Raises ValueError when the budget cannot be read: one that is not enforced would be worse than none.
-    """
+    """The `monthlyUsd` that a stack's configuration allows, None where it sets no budget. Raises ValueError if it cannot be read."""
     # Pulumi.yaml needs a default for an optional structure, which is {}.
     text = config.get(BUDGET_KEY, "{}")
     try:
@@ -31,17 +28,14 @@ def budget_of(config: dict[str, str]) -> Decimal | None:
 
 
 def over_budget(cost: Cost, budget: Decimal | None) -> str:
-    """Why `cost` breaks `budget`, with the remedy; "" when it does not. Judged by the most that the pools may grow to.
-
-    A pool whose instance type has no list price breaks it too: its cost is unknown.
-    """
+    """Why `cost`, at the maximum of its pools or without a list price, breaks `budget`, with the remedy; "" when it does not."""
     if budget is None:
         return ""
     for kind, name, why in cost.unpriced:
-        if kind == "NodeGroup" and why.startswith(NO_PRICE):
+        if kind in ("NodeGroup", "pool", "NodePool") and why.startswith(NO_PRICE):
             return (
                 f"{kind} {name} cannot be checked against the budget of {usd(budget)}: {why}; "
-                "add the instance type to inferplan/review/data/ec2.csv, or remove budget.monthlyUsd"
+                "use an instance type that has a price there, add it to inferplan/review/data (ec2.csv, regions.csv), or remove budget.monthlyUsd"
             )
     if cost.most <= budget:
         return ""

@@ -1,7 +1,4 @@
-"""Monthly cost of a stack in Decimal, from a dated price list; parts without a price are named, never guessed.
-
-`monthly_cost` takes plain types and inputs, so that a plan, a report and a policy judge by the same sum.
-"""
+"""Monthly cost of a stack in Decimal, from a dated price list. Parts without a price are named, never guessed."""
 
 from __future__ import annotations
 
@@ -23,6 +20,8 @@ _OLD_COPIES = 2
 """Copies that a preheat keeps by default."""
 _SERVICE = "kubernetes:core/v1:Service"
 _INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
+_CLUSTER = "aws:eks/cluster:Cluster"
+_BACKUP = "aws:efs/backupPolicy:BackupPolicy"
 _VOLUME = "aws:ebs/volume:Volume"
 NO_PRICE = "no list price for"
 _BLOCK = "CAPACITY_BLOCK"
@@ -30,10 +29,7 @@ _BLOCK = "CAPACITY_BLOCK"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostLine:
-    """One resource a month, in US dollars: as it is wanted, and the least and the most that it may come to.
-
-    `committable` is the part of `usual` that Savings Plans and reservations make cheaper: machines on demand.
-    """
+    """One resource a month in US dollars: usual, least and most; `committable` is what Savings Plans make cheaper: nodes on demand."""
 
     kind: str
     name: str
@@ -61,9 +57,9 @@ class Cost:
 
 
 def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None) -> Cost:
-    """The monthly cost of `resources` by `prices`; default: the list of this version."""
-    prices = prices or price_list()
+    """The monthly cost of `resources` by `prices`; default: the list of this version, for the stack's region."""
     everything = list(with_templates(resources))
+    prices = prices or price_list(region_of(everything))
     stored, notes = _stored_weights(everything, prices)
     priced = [(each, *_price(each, prices)) for each in everything if each.type != NODE_GROUP]
     priced += [(pool.groups[0], *_pool_line(pool, prices)) for pool in pools_of(everything)]
@@ -81,6 +77,17 @@ def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None)
     )
 
 
+def region_of(resources: Iterable[Declared]) -> str:
+    """The region of AWS that the facts of the stack or its provider name, "" without one."""
+    everything = list(resources)
+    targets = (
+        facts.get("target") for (kind, _), facts in facts_in(everything).items() if kind == "cluster" and facts.get("provider") == "eks"
+    )
+    region = next((target.partition("/")[0] for target in targets if isinstance(target, str)), None)
+    providers = (each.inputs.get("region") for each in everything if each.type == "pulumi:providers:aws")
+    return region or next((each for each in providers if isinstance(each, str)), "")
+
+
 def _sum(amounts: Iterable[Decimal]) -> Decimal:
     return sum(amounts, Decimal(0)).quantize(_CENT)
 
@@ -96,11 +103,36 @@ def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
 def _flat(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     key = _balancer(each) or each.type
     by_use = f"by use: {prices.by_use[key]}" if key in prices.by_use else ""
+    if key == _BACKUP and mapping(each.inputs, "backupPolicy").get("status") != "ENABLED":
+        return None, ""
+    if key == _CLUSTER:
+        return _cluster(each, prices), by_use
     if key in prices.per_hour:
         return _line(each, prices.per_hour[key] * prices.hours, f"{prices.per_hour[key]} USD an hour"), by_use
     if key in prices.per_month:
         return _line(each, prices.per_month[key], "a month"), by_use
+    elsewhere = price_list()
+    if key in elsewhere.per_hour or key in elsewhere.per_month:
+        month = elsewhere.per_hour[key] * prices.hours if key in elsewhere.per_hour else elsewhere.per_month[key]
+        return _ceiling(each, month, prices), f"{NO_PRICE} {key.rpartition(':')[2]} in {prices.region}"
     return None, by_use
+
+
+def _ceiling(each: Declared, month: Decimal, prices: PriceList) -> CostLine:
+    """The line of what has a price in the region of the list only: none, except at the highest."""
+    basis = f"no price in {prices.region}; at most, {prices.ceiling} times that of us-east-1"
+    return CostLine(kind=each.kind, name=each.name, usual=Decimal(0), least=Decimal(0), most=month * prices.ceiling, basis=basis)
+
+
+def _cluster(each: Declared, prices: PriceList) -> CostLine:
+    """The line of a control plane: more in extended support, which its version has entered or may enter."""
+    standard, extended = (prices.per_hour[key] * prices.hours for key in (_CLUSTER, f"{_CLUSTER}/extended"))
+    begins = prices.extended_support.get(str(each.inputs.get("version")))
+    if mapping(each.inputs, "upgradePolicy").get("supportType") != "EXTENDED" or begins is None:
+        return _line(each, standard, f"{prices.per_hour[_CLUSTER]} USD an hour")
+    now = extended if begins.isoformat() <= prices.date else standard
+    basis = f"{prices.per_hour[_CLUSTER]} USD an hour, {prices.per_hour[f'{_CLUSTER}/extended']} in extended support from {begins}"
+    return CostLine(kind=each.kind, name=each.name, usual=now, least=now, most=extended, basis=basis)
 
 
 def _balancer(each: Declared) -> str:
@@ -123,14 +155,15 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
     hourly = [price for price in listed.values() if price is not None]
     if not names or len(hourly) < len(names):
         missing = [name for name in names if listed.get(name) is None]
-        return None, f"{NO_PRICE} {', '.join(missing) or 'an instance type that the launch template names'}"
-    disk, no_disk = _disk(pool.groups[0].inputs, prices)
+        return None, f"{NO_PRICE} {', '.join(missing) or 'an instance type that the launch template names'}{prices.place}"
+    disk, highest_disk, no_disk = _disk(pool.groups[0].inputs, prices)
     # A block is paid for in advance, whether its nodes are used or not.
     least, needed = (pool.most, pool.most) if ways == [_BLOCK] else (pool.least, pool.needed)
     fee = Decimal(0)
     if pool.groups[0].inputs.get("autoMode"):
         fee = prices.auto_mode["accelerated" if prices.machines[names[0]].accelerators else "general"]
     cheapest, usual, dearest = (price * prices.hours * (1 + fee) + disk for price in (min(hourly), hourly[0], max(hourly)))
+    dearest += highest_disk - disk
     # The price of spot is that of the instance: the disk and the fee cost the same.
     lowest = min(hourly) * prices.hours * (prices.spot_lowest + fee) + disk if "SPOT" in ways else cheapest
     is_group = len(pool.groups) == 1 and not fee
@@ -154,28 +187,28 @@ def _basis(pool: Pool, names: list[str], price: Decimal, ways: list[str], needed
     return f"{sizes} x {names[0]} at {price} USD an hour{others}{spot}{block}"
 
 
-def _disk(inputs: dict[str, Any], prices: PriceList) -> tuple[Decimal, str]:
-    """The root volume of one node a month, and why it has no price."""
+def _disk(inputs: dict[str, Any], prices: PriceList) -> tuple[Decimal, Decimal, str]:
+    """The root volume of one node a month, at most, and why it has no price."""
     size, kind = amount(inputs.get("diskSize")), inputs.get("diskType") or "gp3"
     if size is None:
-        return Decimal(0), ""
+        return Decimal(0), Decimal(0), ""
     if kind not in prices.per_gib_month:
-        return Decimal(0), f"root volumes of {size} GiB {kind}"
-    return size * prices.per_gib_month[kind], ""
+        highest = size * price_list().per_gib_month.get(kind, Decimal(0)) * prices.ceiling
+        return Decimal(0), highest, f"root volumes of {size} GiB {kind}"
+    return size * prices.per_gib_month[kind], size * prices.per_gib_month[kind], ""
 
 
 def _volume(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     size, kind = amount(each.inputs.get("size")), each.inputs.get("type") or "gp2"
     if size is None or kind not in prices.per_gib_month:
-        return None, f"a volume of kind {kind} and {'unknown' if size is None else size} GiB"
+        elsewhere = price_list().per_gib_month.get(kind)
+        line = None if size is None or elsewhere is None else _ceiling(each, size * elsewhere, prices)
+        return line, f"a volume of kind {kind} and {'unknown' if size is None else size} GiB"
     return _line(each, size * prices.per_gib_month[kind], f"{size} GiB {kind}"), ""
 
 
 def _stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[list[CostLine], tuple[str, ...]]:
-    """The lines of the file systems and buckets in `resources` that hold weights of a declared size, and notes on reading them.
-
-    Sizes are those that models declare. Requests, and what else is stored there, are not known.
-    """
+    """The lines of file systems and buckets with weights of a declared size, and notes on reading them. Requests are not known."""
     stores = {each.name: each for each in resources if each.type in prices.per_gb_month}
     contents: dict[str, dict[str, tuple[Decimal, int]]] = {}
     notes = []

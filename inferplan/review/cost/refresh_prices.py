@@ -24,10 +24,7 @@ _UNITS = {"hour": ("Hrs", "Hours"), "month": ("Keys", "months"), "GiB-month": ("
 
 
 def price_of(product: Mapping[str, Any], units: tuple[str, ...] = ("Hrs",)) -> Decimal | None:
-    """The on-demand price a unit in one product of the price list, None where it has none.
-
-    Raises ValueError when it has several, for then the filters no longer pick one product.
-    """
+    """The on-demand price of a unit in one product of the price list, None where it has none. Raises ValueError if it has several."""
     terms = product.get("terms", {}).get("OnDemand", {}).values()
     dimensions = [each for term in terms for each in term.get("priceDimensions", {}).values() if each.get("unit") in units]
     return _only({_decimal(text) for each in dimensions if (text := each.get("pricePerUnit", {}).get("USD")) is not None})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from inferplan.review.reading.events import DiagnosticEvent, Step, owner_of, type_of
+from inferplan.kube.names import IDENTITY_POLICY
+from inferplan.review.reading.events import DiagnosticEvent, PolicyEvent, Step, owner_of, type_of
 from inferplan.review.reading.preview import StepSummary, summary_of, with_failure
 from inferplan.review.rendering.text import clean
 
@@ -133,3 +134,14 @@ def outcome(stated: str, diagnostics: Sequence[DiagnosticEvent]) -> str:
     if stated not in ("", "succeeded"):
         return stated if stated in ("failed", "canceled") else "failed"
     return "failed" if any(each.severity == "error" for each in diagnostics) else stated
+
+
+def packs_of(stated: Mapping[str, str], policies: Iterable[PolicyEvent]) -> dict[str, str]:
+    """The policy packs of a run by name, `NAME|local|PATH` for a pack in a folder, each with its version.
+
+    The engine knows no more than the version; a pack that states its identity does it by a message of IDENTITY_POLICY.
+    """
+    own = [event for event in policies if event.policy_name == IDENTITY_POLICY]
+    identities = {event.policy_pack_name: clean(event.message).strip().rpartition("\n")[2] for event in own}
+    packs = {name: identities.get(name.partition("|")[0], version) for name, version in stated.items()}
+    return dict(sorted((packs or identities).items()))

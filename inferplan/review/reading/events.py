@@ -1,8 +1,4 @@
-"""The events of Pulumi's engine, as far as a report needs them, the digest of `preview --json`, and the parts of a URN.
-
-Read off apitype's events.go and real streams (2026-11). The format has no version, so every record tolerates keys that it does
-not know, and ops and kinds are plain text. Nothing is judged here.
-"""
+"""The events of Pulumi's engine (apitype's events.go) as far as a report needs them, the digest of `preview --json`, and URNs."""
 
 from __future__ import annotations
 
@@ -98,11 +94,7 @@ class ResourceEvent(Record):
 
 
 class PreludeEvent(Record):
-    """The configuration of the run.
-
-    In the events of `inferplan plan`, `planner` is `inferplan`, `against` names the base of the comparison, and `against_config`
-    is its configuration. Pulumi's engine writes none of them.
-    """
+    """The configuration of the run, and in the events of `inferplan plan` the base of the comparison (`against`)."""
 
     config: dict[str, str] | None = None
     against_config: dict[str, str] | None = None

@@ -1,8 +1,4 @@
-"""One run of the engine as a report sees it: what happens to each resource, once, and how the run ended.
-
-A stream has thousands of steps of some 10 kB each. Every step is summarized when it ends, so that only summaries are kept: its
-changes, its risks, and the parts that sums over the whole stack need.
-"""
+"""One run of the engine as a report sees it: summaries of what happens to each resource, once, and how the run ended."""
 
 from __future__ import annotations
 
@@ -22,9 +18,10 @@ from inferplan.review.risks.risk import GOES, Risk, gone, risks_of
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
+NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 # Capacity, cost, access and rollouts read these types whole, and of other objects only how they are rolled out.
 _READ_WHOLE = re.compile(
-    r"pulumi:providers:aws|.*:NodePool|kubernetes:core/v1:(Node|Service|ResourceQuota)|kubernetes:networking\.k8s\.io/v1:Ingress"
+    r"pulumi:providers:aws|.*:NodePool|kubernetes:core/v1:(Node|Service|ResourceQuota)|kubernetes:networking\.k8s\.io/v1:(Ingress|NetworkPolicy)"
     r"|kubernetes:(keda\.sh/v1alpha1:ScaledObject|autoscaling/v2:HorizontalPodAutoscaler)"
     r"|aws:ebs/volume:Volume|aws:eks/nodeGroup:NodeGroup|aws:ec2/launchTemplate:LaunchTemplate|.*:NodeClass"
 )
@@ -40,11 +37,7 @@ _NAME_WITH_DIGEST = re.compile(r"-(?=[0-9a-f]*[0-9])[0-9a-f]{8,}$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """A resource before or after a step. `inputs` are the part that figures read; only the stack itself keeps `outputs`.
-
-    `names` are its own names in the cluster. `dependencies` and `secrets`, the names of Secrets and ConfigMaps that it refers to, are kept for
-    the last side of a step only.
-    """
+    """A resource before or after a step: the `inputs` that figures read, its `names` in the cluster, and what the last side refers to."""
 
     parent: str
     custom: bool
@@ -59,10 +52,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSummary:
-    """The part of a step that a report needs.
-
-    `data_changes` is True if the content of a Secret changes. `step` is kept if it may be one half of a replacement under another name.
-    """
+    """The part of a step that a report needs; `step` is kept if it may be one half of a replacement under another name."""
 
     op: str
     urn: str
@@ -110,11 +100,7 @@ class StepSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """One stream or digest, read. `incomplete` says why it cannot be trusted to be whole, "" when it is.
-
-    `foreign` is True if untrusted code without credentials made the stream, for example a fork's. `refreshed` is True if the engine
-    read the live state before it compared. `against_config` is the configuration before the change, None if it is not known.
-    """
+    """One stream or digest, read; `incomplete` says why it cannot be trusted, `foreign` that untrusted code made it."""
 
     source: str
     project: str

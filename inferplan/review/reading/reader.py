@@ -1,8 +1,4 @@
-"""Reads engine events (one JSON object a line, or one after the other) and digests into previews.
-
-A stream that ends early is read as far as it goes and called incomplete; bytes that are not JSON are rejected with their
-position. Events of unknown kinds are passed over. Nothing here decides what a change means.
-"""
+"""Reads engine events (one JSON object a line, or one after the other) and digests into previews, also incomplete ones."""
 
 from __future__ import annotations
 
@@ -14,8 +10,9 @@ from typing import Any, BinaryIO
 
 from pydantic import BaseModel, ValidationError
 
+from inferplan.kube.names import IDENTITY_POLICY
 from inferplan.kube.paths import mapping
-from inferplan.review.reading.collector import StepCollector, changing, counts_of, digest_steps, mismatch, outcome
+from inferplan.review.reading.collector import StepCollector, changing, counts_of, digest_steps, mismatch, outcome, packs_of
 from inferplan.review.reading.events import (
     DiagnosticEvent,
     Digest,
@@ -188,8 +185,8 @@ class _Collector:
             refreshed=self.steps.refreshed,
             config=dict(sorted((self.prelude.config or {}).items())),
             against_config=self.prelude.against_config,
-            policy_packs=dict(sorted((summary.policy_packs or {}).items())),
-            policies=tuple(self.policies),
+            policy_packs=packs_of(summary.policy_packs or {}, self.policies),
+            policies=tuple(each for each in self.policies if each.policy_name != IDENTITY_POLICY),
             remediations=tuple(self.remediations),
             diagnostics=tuple(self.diagnostics),
         )

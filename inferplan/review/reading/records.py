@@ -14,10 +14,7 @@ GIVE = "Give a file of engine events (PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true 
 
 
 def records(stream: BinaryIO, source: str, cut: Callable[[str], None]) -> Iterator[tuple[int, Any]]:
-    """Each JSON value of `stream` with the line it starts on; `cut` gets a message if the stream ends within a value.
-
-    Raises EventsError for text that is not JSON.
-    """
+    """Each JSON value of `stream` with its first line; `cut` gets a message if the stream ends within a value. Raises EventsError."""
     number = 0
     while content := stream.readline(MAX_RECORD + 1):
         number += 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from inferplan.review.reading.changes import PropertyChange
@@ -23,14 +24,18 @@ _VERBS = {"deleted": "is deleted", "replaced": "is replaced", "created": "is cre
 _ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td class="new"><code>{}</code></td></tr>')
 
 
-def render(report: Report) -> str:
+@cache
+def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(files("inferplan.review").joinpath("templates/report.html.j2").read_text(encoding="utf-8"))
+    return environment.from_string(files("inferplan.review").joinpath("templates/report.html.j2").read_text(encoding="utf-8"))
+
+
+def render(report: Report) -> str:
     ops = sorted({each.op for stack in report.stacks for each in stack.resources})
     risks = [(stack.title, each) for stack in report.stacks for each in stack.serious]
     risks.sort(key=lambda item: item[1].weight)
     is_critical = report.rank > BLOCKED and any(each.weight == CRITICAL for _, each in risks)
-    return template.render(
+    return _template().render(
         first=risks[:_FIRST],
         more=len(risks[_FIRST:]),
         sentence=_sentence,

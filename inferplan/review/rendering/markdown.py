@@ -106,8 +106,9 @@ def _policies(stack: StackReport) -> Iterator[Section]:
         count = "1 policy" if len(undecided) == 1 else f"{len(undecided)} policies"
         yield _folded(f"{count} could not be evaluated: a value is unknown before the update", undecided, "policy result", 6)
     # A run that broke off has not asked its packs to the end.
-    if stack.policy_packs and not stack.policies and stack.rank > FAILED:
-        yield Section(head=f"Policy: no violation found by {', '.join(map(code, stack.policy_packs))}{_exemptions(stack)}.\n\n")
+    if stack.policy_packs and stack.rank > FAILED:
+        verdict = "judged by" if stack.policies else "no violation found by"
+        yield Section(head=f"Policy: {verdict} {', '.join(map(code, stack.policy_packs))}{_exemptions(stack)}.\n\n")
     elif stack.exemptions:
         yield Section(head=f"Policy:{_exemptions(stack)}.\n\n")
 
@@ -182,10 +183,7 @@ BYTES_PER_CHARACTER = 3
 
 @dataclass(slots=True)
 class Section:
-    """A heading, items that can be left out one by one from the last, and an end. The highest `rank` is cut first.
-
-    `noun` names an item in the note on omitted items; a section whose items must stay has rank 0.
-    """
+    """A heading, items that can be left out one by one from the last, called `noun`, and an end. The highest `rank` is cut first."""
 
     head: str = ""
     items: list[str] = field(default_factory=list)
@@ -205,10 +203,7 @@ class Section:
 
 
 def fit(sections: list[Section], budget: int, *, more: str = "") -> str:
-    """The sections as one text of at most `budget` characters and three times as many bytes.
-
-    Raises ValueError when not even the parts that cannot be left out fit.
-    """
+    """The sections as one text of at most `budget` characters and three times as many bytes. Raises ValueError if they cannot fit."""
     room = budget - sum(len(section.text(more)) for section in sections)
     room_bytes = budget * BYTES_PER_CHARACTER - sum(len(section.text(more).encode()) for section in sections)
     # Of two sections of one rank, the one nearer to the end gives first.

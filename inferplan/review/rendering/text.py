@@ -1,7 +1,4 @@
-"""Foreign text made safe: colours and control characters taken out, credentials hidden, Markdown and HTML disarmed.
-
-Everything that a stream says passes `clean` on its way into a report, and `code` or `prose` on its way into Markdown.
-"""
+"""Foreign text made safe: colours and control characters taken out, credentials hidden, Markdown and HTML disarmed."""
 
 from __future__ import annotations
 

@@ -21,12 +21,9 @@ _MOST = 999_999
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """Access on one side: consumers by model, and key versions by consumer, with those that are imported.
+    """Access on one side: consumers by model or route, and key versions by consumer; `two_seeds` is True while keys of both seeds are valid."""
 
-    `two_seeds` is True during a rotation, while the keys of the previous seed are valid too.
-    """
-
-    models: Mapping[str, tuple[str, ...]]
+    subjects: Mapping[tuple[str, str], tuple[str, ...]]
     keys: Mapping[str, tuple[str, ...]]
     imported: Mapping[str, tuple[str, ...]]
     two_seeds: bool
@@ -43,17 +40,17 @@ class _Record:
 
 def lost_access(preview: Preview, facts: StatedFacts) -> Iterator[Risk]:
     before, after = _access(facts.before), _access(facts.after)
-    for model, consumers in sorted(before.models.items()):
-        if missing := [each for each in consumers if each not in after.models.get(model, ())]:
-            is_removed = model not in after.models
+    for (kind, name), consumers in sorted(before.subjects.items()):
+        if missing := [each for each in consumers if each not in after.subjects.get((kind, name), ())]:
+            is_removed = (kind, name) not in after.subjects
             yield Risk(
                 weight=CRITICAL,
                 what=f"{_listed(missing)} can no longer call",
-                kind="model",
-                name=model,
-                urn=f"model {model}",
-                cause="the model or the gateway is removed" if is_removed else "removed from its consumers",
-                consequence="requests fail (404)" if is_removed else "requests with their keys are denied (403)",
+                kind=kind,
+                name=name,
+                urn=f"{kind} {name}",
+                cause=f"the {kind} or the gateway is removed" if is_removed else "removed from its consumers",
+                consequence="requests fail (404)" if is_removed else "requests with their keys are denied",
                 order=0,
             )
     yield from (*_lost_keys(before, after), *_exchanged_keys(before, after), *_other_keys(preview, before, after))
@@ -127,14 +124,15 @@ def _changed_secrets(preview: Preview) -> Iterator[str]:
 
 
 def _access(facts: Subjects) -> _Access:
-    models, keys, imported = (
-        {clean(name): _texts(stated.get(fact)) for (kind, name), stated in facts.items() if kind == subject}
-        for subject, fact in (("model", "consumers"), ("consumer", "keys"), ("consumer", "importedKeys"))
+    keys, imported = (
+        {clean(name): _texts(stated.get(fact)) for (kind, name), stated in facts.items() if kind == "consumer"}
+        for fact in ("keys", "importedKeys")
     )
+    subjects = {(kind, clean(name)): _texts(each.get("consumers")) for (kind, name), each in facts.items() if kind in ("model", "route")}
     has_gateway = any(kind == "gateway" for kind, _ in facts)
     stack = next((stated for (kind, _), stated in facts.items() if kind == "stack"), {})
     records = {clean(name): _record(each) for name, each in mapping(stack, "keyHistory").items()}
-    return _Access(models if has_gateway else {}, keys, imported, stack.get("previousSeed") is True, records)
+    return _Access(subjects if has_gateway else {}, keys, imported, stack.get("previousSeed") is True, records)
 
 
 def _record(value: Any) -> _Record:

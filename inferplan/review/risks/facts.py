@@ -1,7 +1,4 @@
-"""Risks of changed facts: `kube.facts` says what a stack states, `data/facts.toml` what a change of it means.
-
-A fact that the table does not list is a risk, and so are facts that are missing on one side or cannot be read.
-"""
+"""Risks of changed facts: `data/facts.toml` says what a change means. A fact that is unlisted, missing or unreadable is a risk."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The guards of a stack before and after a change: its budget, and the settings and exemptions of its policies.
-
-Settings are read as plain JSON, so a report needs no rule of the pack, and a change of an unknown key is reported.
-"""
+"""The guards of a stack before and after a change, read as plain JSON: its budget, and the settings and exemptions of its policies."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """The policy settings of one stack on both sides; `before` is None where it is not known. `code` are changed files of the pack.
-
-    `packs` is the identity of the project's own pack on both sides, "" where it has none or where it is not known.
-    """
+    """The policy settings of one stack on both sides (None if not known), changed files of the pack, and its identity on both sides."""
 
     after: Settings = field(default_factory=dict)
     before: Settings | None = None
@@ -77,7 +71,7 @@ def _policy_risks(guards: Guards) -> Iterator[Risk]:
 
 
 def _pack_risks(preview: Preview, guards: Guards) -> Iterator[Risk]:
-    """The risks of another pack than that of the base. Only a plan of inferplan states the identity of the pack that judged it."""
+    """The risks of another pack than that of the base, and of a run whose pack does not state its identity."""
     before, after = guards.packs
     stated = next((version for name, version in preview.policy_packs.items() if name.partition("|")[0] == _PACK), None)
     if guards.code or (before and before != after):
@@ -86,9 +80,10 @@ def _pack_risks(preview: Preview, guards: Guards) -> Iterator[Risk]:
         yield _risk(CRITICAL, "the policy pack changes", f"{packs}; {joined(guards.code, 3)}" if guards.code else packs, consequence)
     if before and stated is None and preview.form == "events" and not preview.incomplete:
         yield _risk(CRITICAL, "no policy pack ran", f"the base has {before}", "violations of its rules are unknown: preview with the pack")
-    elif before and stated and "sha256:" in stated and stated not in guards.packs:
-        consequence = "rules of the base may not have run: plan again with its pack"
-        yield _risk(CRITICAL, "was judged by another policy pack", f"{before} → {clean(stated)}", consequence)
+    elif before and stated is not None and stated not in guards.packs:
+        consequence = "rules of the base may not have run: preview again with its pack"
+        judged = clean(stated) if "sha256:" in stated else f"one that states only its version, {clean(stated) or 'none'}"
+        yield _risk(CRITICAL, "was judged by another policy pack", f"{before} → {judged}", consequence)
 
 
 def _exemption_risks(before: Settings, after: Settings) -> Iterator[Risk]:

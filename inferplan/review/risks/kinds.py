@@ -1,18 +1,16 @@
-"""Three tables from `data`: the meaning of operations on a kind, changes of properties that are risks, and those that are harmless.
-
-What no table lists is never called harmless, neither a kind nor a change of a property.
-"""
+"""Tables from `data`: operations on kinds, risky and harmless changes of properties. What no table lists is never harmless."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from inferplan.kube.facts import STATED_CONTENT
+from inferplan.tables import table
 
 CRITICAL, DISRUPTIVE, ROUTINE = 0, 1, 2
 """Weights of a risk: it loses data or access, it interrupts, it loses nothing."""
@@ -63,9 +61,9 @@ class PropertyRule(Condition):
 
 
 class Harmless(Condition):
-    """A harmless change and its reason. `parent` is the type of the component that the resource belongs to."""
+    """A harmless change and its reason. `stated` limits it to resources of components whose content facts state."""
 
-    parent: re.Pattern[str] | None = None
+    stated: bool = False
     reason: str = Field(min_length=10)
 
 
@@ -93,12 +91,12 @@ def is_known(type_: str) -> bool:
 def _row(type_: str) -> tuple[int, dict[str, Any]]:
     """Place and row of `type_` in the table of kinds; a kind that it does not list comes last."""
     rows = (each for each in enumerate(_kinds()) if each[1]["type"].fullmatch(type_))
-    return next(rows, (len(_kinds()), _document("kinds")["unknown"]))
+    return next(rows, (len(_kinds()), table("review/data/kinds.toml")["unknown"]))
 
 
 def judges_components(type_: str) -> bool:
     """True if a component of `type_` is judged by its type, not by its resources alone."""
-    return type_.partition(":")[0] in _document("kinds")["judged_components"]
+    return type_.partition(":")[0] in table("review/data/kinds.toml")["judged_components"]
 
 
 @cache
@@ -110,26 +108,21 @@ def rules_for(type_: str) -> tuple[PropertyRule, ...]:
 def harmless_for(type_: str, parent: str) -> tuple[Harmless, ...]:
     """The harmless changes of a resource of `type_` in a component of the type `parent`."""
     rows = (each for each in _harmless() if each.type.fullmatch(type_))
-    return tuple(each for each in rows if each.parent is None or each.parent.fullmatch(parent))
-
-
-@cache
-def _document(name: str) -> dict[str, Any]:
-    return tomllib.loads(files("inferplan.review").joinpath(f"data/{name}.toml").read_text(encoding="utf-8"))
+    return tuple(each for each in rows if not each.stated or STATED_CONTENT.fullmatch(parent))
 
 
 @cache
 def _kinds() -> tuple[dict[str, Any], ...]:
-    rows = (row for name in ("kinds", "facts") for row in _document(name)["kind"])
+    rows = (row for name in ("kinds", "facts") for row in table(f"review/data/{name}.toml")["kind"])
     return tuple({**row, "type": re.compile(row["type"])} for row in rows)
 
 
 @cache
 def _property_rules() -> tuple[PropertyRule, ...]:
-    rows = [row for name in ("facts", "properties") for row in _document(name)["property"]]
+    rows = [row for name in ("facts", "properties") for row in table(f"review/data/{name}.toml")["property"]]
     return tuple(PropertyRule.model_validate({"order": _PROPERTIES_FROM + index, **row}) for index, row in enumerate(rows))
 
 
 @cache
 def _harmless() -> tuple[Harmless, ...]:
-    return tuple(map(Harmless.model_validate, _document("harmless")["harmless"]))
+    return tuple(map(Harmless.model_validate, table("review/data/harmless.toml")["harmless"]))

@@ -22,11 +22,7 @@ class Leaf:
 
 
 def leaves(value: Any, base: str = "") -> dict[str, Any]:
-    """Every value inside `value`, except maps and lists of maps, by its path after `base`.
-
-    Items of a list that have a `name` are written with it, `spec.containers[server].image`, so that a rule need not know their
-    order; JSON in strings is decoded.
-    """
+    """Every value inside `value` but maps and lists of maps, by its path after `base`; items that have a `name` are written with it."""
     return {path: leaf.value for path, leaf in _leaves(value, MISSING, base, (), None, 0)}
 
 

@@ -33,10 +33,7 @@ RuleReader = Callable[[PolicyEvent], PolicyEvent]
 
 
 def policy_results(preview: Preview, read_rule: RuleReader | None = None) -> tuple[PolicyResult, ...]:
-    """Results of `preview`: the worst first, remediations among them, those not evaluated last.
-
-    `read_rule` puts what a pack says in words alone, such as a rule's name and severity, into the fields of the event.
-    """
+    """Results of `preview`, the worst first and those not evaluated last; `read_rule` puts the words of a pack into the event's fields."""
     groups: dict[tuple[str, str, str, str, bool], list[PolicyEvent]] = {}
     for event in map(read_rule, preview.policies) if read_rule else preview.policies:
         # A mandatory rule blocks values that it cannot evaluate, so it was evaluated.

@@ -1,7 +1,4 @@
-"""Risks of a step: deletions, replacements, harmful changes of properties, lost protection.
-
-The tables of `kinds` say what deleting a kind and changing a property mean.
-"""
+"""Risks of a step, by the tables of `kinds`: deletions, replacements, harmful changes of properties, lost protection."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""All risks of a stack: those of its steps, and those that only several resources together show.
-
-Several resources together show a replacement under another name, an unused object, downtime and an overcommitted pool.
-"""
+"""All risks of a stack: those of its steps, and those that only several resources together show."""
 
 from __future__ import annotations
 
@@ -15,27 +12,36 @@ from inferplan.review.rendering.text import clean, joined
 from inferplan.review.risks.access import lost_access
 from inferplan.review.risks.facts import StatedFacts, fact_risks, stated_facts
 from inferplan.review.risks.guards import Guards, guard_risks
+from inferplan.review.risks.isolation import isolated_pods
 from inferplan.review.risks.kinds import DISRUPTIVE, ROUTINE, is_known, owned
 from inferplan.review.risks.limits import held
+from inferplan.review.risks.public_routes import route_risks
 from inferplan.review.risks.risk import CHANGES, GOES, REPLACED, Risk, change_text, once, risks_of
 
 _ROUTES = ("Ingress", "HTTPRoute", "GRPCRoute")
 
 
-def stack_risks(preview: Preview, figures: Figures, guards: Guards | None) -> tuple[Risk, ...]:
+def stack_risks(preview: Preview, figures: Figures, guards: Guards | None, *, others: Iterable[Risk] = ()) -> tuple[Risk, ...]:
     facts = stated_facts(preview)
     stated = sorted(fact_risks(preview, facts), key=lambda each: each.order)
     direct = sorted(held(_softened(_accepted(preview, guards), preview, facts), preview), key=lambda each: each.order)
-    risks = once((*lost_access(preview, facts), *stated, *direct, *guard_risks(preview, guards)))
+    risks = once(
+        (
+            *lost_access(preview, facts),
+            *route_risks(facts),
+            *stated,
+            *isolated_pods(preview),
+            *direct,
+            *guard_risks(preview, guards),
+            *others,
+        )
+    )
     risks += _outages(figures, preview, reported={each.urn for each in risks if each.what == REPLACED})
     return tuple(sorted(risks, key=lambda each: (each.weight, not each.is_rejected, each.order, each.what, each.urn, each.cause)))
 
 
 def _accepted(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
-    """The risks of the steps, without those of new or changed resources of a type that the settings of the stack accept.
-
-    What a new stack creates interrupts no one, unless its kind is unknown.
-    """
+    """The risks of the steps, without those of new or changed resources of a type that the settings of the stack accept."""
     accepted = guards.accepted_types if guards else frozenset()
     types = {step.urn: step.type for step in preview.steps}
     has_users = any(step.before is not None for step in preview.steps if step.type != STACK_TYPE)
@@ -49,11 +55,7 @@ def _accepted(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
 
 
 def _softened(risks: Iterable[Risk], preview: Preview, facts: StatedFacts) -> Iterator[Risk]:
-    """Yield `risks`, with those of resources that are removed together with all their users as routine.
-
-    This applies to a Secret that no pod uses any longer, and to resources of a component that is removed as a whole: the
-    component's own risk names who loses access.
-    """
+    """Yield `risks`, with those of resources that are removed together with all their users as routine."""
     removals = {step.urn: step for step in preview.steps if step.op in GOES}
     stays = _used(step.side for step in preview.steps if step.op not in GOES) if removals else set()
     went = _used(step.old for step in removals.values())

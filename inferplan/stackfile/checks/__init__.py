@@ -6,24 +6,23 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from inferplan.components.spec import SpecError
-from inferplan.stackfile.checks import access, capacity, data, egress, key_history, names, paths, placement, queues
+from inferplan.stackfile.checks import access, capacity, data, egress, key_history, names, objects, paths, placement, public_routes, queues
 
 if TYPE_CHECKING:
     from inferplan.stackfile.stack import StackSettings
 
 
 def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]:
-    """Check the sections of a stack against each other.
-
-    `has_key_seed` says whether the stack has an `apiKeySeed`; the checks do not need its value.
-    """
+    """Check the sections of a stack against each other; `has_key_seed` says whether the stack has an `apiKeySeed`."""
     yield from names.errors(settings)
     yield from placement.errors(settings)
     yield from capacity.errors(settings)
     yield from queues.errors(settings)
+    yield from objects.errors(settings)
     yield from data.errors(settings)
     yield from egress.errors(settings)
     yield from paths.errors(settings)
     yield from settings.cluster.errors(settings)
+    yield from public_routes.errors(settings)
     yield from access.errors(settings, has_key_seed=has_key_seed)
     yield from key_history.errors(settings)

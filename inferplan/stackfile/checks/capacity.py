@@ -22,6 +22,7 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
         if sum(model.most_accelerators for model in models) <= pool.max_nodes * pool.capacity.accelerators or not models:
             yield SpecError(("nodePools", shortage.pool, pool.size_field), _message(settings, shortage))
     yield from _scalers(settings)
+    yield from _objectives(settings)
 
 
 def _message(settings: StackSettings, shortage: Shortage) -> str:
@@ -34,6 +35,22 @@ def _message(settings: StackSettings, shortage: Shortage) -> str:
     remedies = [f"{each} under cluster" for each in settings.cluster.autoscaler_remedies]
     remedies.append(f"{pool.sized(shortage.needed)} under nodePools.{shortage.pool}")
     return f"{name} has {count} on the first day and nothing adds nodes, {needed}. Write {', or '.join(remedies)}."
+
+
+def _objectives(settings: StackSettings) -> Iterator[SpecError]:
+    if settings.monitoring is not None and settings.monitoring.rules is not None:
+        return
+    alerts = (
+        "Add rules: {} under monitoring"
+        if settings.monitoring
+        else "Add inferplan:monitoring: {prometheus: {namespace: monitoring}, rules: {}}"
+    )
+    for name, model in settings.models.items():
+        if model.slo is not None and model.slo.availability is not None:
+            yield SpecError(("models", name, "slo", "availability"), f"Only alerts watch availability, and the stack has none. {alerts}.")
+        elif model.slo is not None and model.traffic is None:
+            problem = "slo is an objective for traffic or for alerts, and the model has neither."
+            yield SpecError(("models", name, "slo"), f"{problem} Add traffic: {{requestsPerSecond, inputTokens, outputTokens}}. {alerts}.")
 
 
 def nodes(count: int) -> str:

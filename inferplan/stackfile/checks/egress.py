@@ -1,26 +1,21 @@
-"""Checks that a model's pods can reach what its variables and arguments call: URLs, proxies, hubs, package indexes, services by token.
-
-A rehearsal runs no program, so a pod that cannot reach its database is Ready there. These values are the only trace of it.
-"""
+"""Checks that a model's pods can reach what its variables and arguments call: URLs, proxies, hubs, indexes, services by token."""
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inferplan.components.hosts import ANYWHERE, namespace_of, networks_of
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.stackfile.errors import shown
+from inferplan.tables import table
 
 if TYPE_CHECKING:
-    from inferplan.components.serving.served_model import ServedModel
+    from inferplan.components.serving.pod_settings import PodSettings
     from inferplan.components.serving.spec import ModelSpec
     from inferplan.stackfile.stack import StackSettings
 
@@ -60,7 +55,11 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
     for name, model in settings.models.items():
         here, edges = ("models", name), [*model.egress.edges(), *_other_edges(model, settings)]
         calls = [*_addresses(model), *_services(model), *_hub_ids(name, model), *_packages(name, model)]
-        moved = {host for host, variables in _table()["elsewhere"].items() if any(each in model.env for each in variables)}
+        moved = {
+            host
+            for host, variables in table("stackfile/checks/outgoing.toml")["elsewhere"].items()
+            if any(each in model.env for each in variables)
+        }
         for each in (each for each in calls if each.host not in moved):
             if not _allows(model, edges, each):
                 remedy = each.remedy or _remedy(name, model, each)
@@ -92,7 +91,7 @@ def _values(value: Any, path: KeyPath = (), *, free: bool = False, key: str = ""
                 yield from ((path, *each[1:]) for each in _values(json.loads(argument), free=True, key=option))
 
 
-def free_values(model: ServedModel) -> list[tuple[KeyPath, str, str]]:
+def free_values(model: PodSettings) -> list[tuple[KeyPath, str, str]]:
     """The path, key and text of each value of `model` that its programs read as it is; the key of an argument is its option."""
     return [each for each in _values(model.intent()) if each[0][-1] not in ("secretName", "key")]
 
@@ -103,7 +102,7 @@ def _called_values(model: ModelSpec) -> Iterator[tuple[KeyPath, str, str]]:
 
 def _addresses(model: ModelSpec) -> Iterator[_Call]:
     """The servers in URLs, and in values such as host:port."""
-    ports, buckets = _table()["ports"], _table()["buckets"]
+    ports, buckets = table("stackfile/checks/outgoing.toml")["ports"], table("stackfile/checks/outgoing.toml")["buckets"]
     for path, key, text in _called_values(model):
         for scheme, host, port in (match.groups() for match in _URL.finditer(text) if match[1] in ports):
             called, number = buckets.get(scheme, host), int(port or ports[scheme])
@@ -119,7 +118,7 @@ def _services(model: ModelSpec) -> Iterator[_Call]:
     for variable, value in model.env.items():
         if variable in model.egress.not_called:
             continue
-        if host := _table()["variables"].get(variable):
+        if host := table("stackfile/checks/outgoing.toml")["variables"].get(variable):
             yield _Call(("env", variable), f"{variable} is for {host}", host, remedy=_HUB_ACCESS if host == _HUB else "")
         elif not isinstance(value, str) and _ADDRESS_KEY.search(variable):
             yield _Call(("env", variable), f"{variable} is the address of a server", "<its host>", None)
@@ -148,7 +147,7 @@ def _other_edges(model: ModelSpec, settings: StackSettings) -> Iterator[tuple[st
     if store is not None and store.kind == "s3":
         match = _URL.match(getattr(store, "endpoint", None) or "https://s3.amazonaws.com")
         if match is not None:
-            yield match[2], (), [int(match[3] or _table()["ports"][match[1]])]
+            yield match[2], (), [int(match[3] or table("stackfile/checks/outgoing.toml")["ports"][match[1]])]
     if (redis := getattr(model, "gcs_fault_tolerance", None)) is not None:
         yield redis.redis[0], (), [redis.redis[1]]
 
@@ -183,8 +182,3 @@ def _remedy(name: str, model: ModelSpec, call: _Call) -> str:
     networks = "" if known or call.host.startswith("<") else ", cidrs: [<networks of its servers>]"
     why = f". If the addresses of {call.host} change, use egress.proxy: a NetworkPolicy cannot match host names" if networks else ""
     return f"{where}{{host: {call.host}{networks}, ports: [{port}]}}{end}{why}"
-
-
-@cache
-def _table() -> dict[str, dict[str, Any]]:
-    return tomllib.loads(Path(__file__).with_name("outgoing.toml").read_text(encoding="utf-8"))

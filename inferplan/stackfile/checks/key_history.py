@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from inferplan.components.gateway.consumer_spec import KeyRecord
+from inferplan.components.gateway.consumer_spec import KeyRecord, listed
 from inferplan.components.spec import KeyPath, SpecError
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def _returned(settings: StackSettings, name: str, version: int) -> str:
 
 def _unrecorded(settings: StackSettings, name: str, record: KeyRecord) -> str:
     known, keys = _spent(settings, name), _keys(settings, name)
-    gone = ", ".join(str(each) for each in sorted(record.versions - known)) or "none"
+    gone = listed(record.versions - known) or "none"
     remedy = f"Write {name}: {record.text} in {_SECTION}"
     if name not in settings.consumers:
         return f"{name} was removed, but its versions {gone} are not spent: a new {name} would get the same keys. {remedy}."
     if record.versions - known:
-        return f"Versions of {name} that are neither in keys ({', '.join(map(str, keys))}) nor spent: {gone}. {remedy}, or restore them."
+        return f"Versions of {name} that are neither in keys ({listed(keys)}) nor spent: {gone}. {remedy}, or restore them."
     return f"Version {record.issued} of {name} is not recorded as issued. {remedy}."
 
 

@@ -20,6 +20,7 @@ _RESERVED = {
     "default-deny": "the namespace's network policy",
     "allow-dns": "the namespace's network policy",
     "default": "the default service account of Kubernetes",
+    "v1": "the address /v1 of every model",
 }
 # `<model>-group-<number>` is a StatefulSet; with ten characters of a revision it labels its pods, and a label ends at 63.
 _LONGEST_GROUP = 63 - 11 - len("-group-")
@@ -57,8 +58,10 @@ def _reserved(settings: StackSettings) -> Iterator[tuple[str, str]]:
             yield f"{name}-{ending}", f"a Service that an operator creates for {name}"
         if model.preheat is not None:
             yield bounded(name, "preheat"), f"the service account of {name}'s preheat"
-    for name in (*settings.models, "gateway") if settings.monitoring is not None else ():
+    for name in (*settings.models, "gateway", "preheat") if settings.monitoring is not None else ():
         yield bounded(name, "metrics"), f"the network policy of {name}'s metrics"
+    for name in settings.models if settings.monitoring is not None and settings.monitoring.tracing is not None else ():
+        yield bounded(name, "traces"), f"the network policy of {name}'s traces"
 
 
 def _claimed_twice(settings: StackSettings) -> Iterator[SpecError]:

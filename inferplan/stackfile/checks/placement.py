@@ -1,7 +1,4 @@
-"""Checks that models fit their pools: accelerators, memory, engine, replicas, and terms on nodes and other models.
-
-Paths of errors about one model start below its name.
-"""
+"""Checks that models fit their pools: accelerators, memory, engine, replicas, and terms on nodes and other models."""
 
 from __future__ import annotations
 
@@ -51,18 +48,28 @@ def _model_errors(settings: StackSettings, name: str, targets: dict[str, NodeTar
         return
     yield from _memory(model, accelerator)
     yield from _node(model, target)
-    requested[model.pool] += model.accelerators_per_pod * model.pods * model.max_replicas
+    own_total = model.accelerators_per_pod * model.pods * model.max_replicas
     available = target.nodes * target.capacity.accelerators
-    if requested[model.pool] > available:
-        counts = f"With these {model.max_replicas} x {model.accelerators_per_pod * model.pods}"
-        yield SpecError(
-            ("replicas", *(("max",) if model.scaling else ())),
-            f"{counts}, the models of pool {model.pool!r} request {requested[model.pool]} accelerators, but it has {available}. "
-            f"Lower {'max' if model.scaling else 'replicas'}, or enlarge the pool.",
-        )
+    if requested[model.pool] + own_total > available:
+        yield _over_capacity(model, own_total, requested[model.pool], available)
+        # The models after it are judged without it: it has its own error.
         return
+    requested[model.pool] += own_total
     shared = list(model.shared_pool_errors(target, accelerators_of_others(settings.models, name)))
     yield from shared or room_for_surge(settings.models, name, target)
+
+
+def _over_capacity(model: ModelSpec, own: int, others: int, available: int) -> SpecError:
+    """Return the error of a model that requests `own` accelerators next to the `others` of the models before it."""
+    each, field = model.accelerators_per_pod * model.pods, "max" if model.scaling else "replicas"
+    counts = f"{model.max_replicas} x {each} = {own} accelerators"
+    most = (available - others) // each
+    if own > available:
+        problem = f"{counts} do not fit pool {model.pool!r}, which has {available}"
+    else:
+        problem = f"{counts} do not fit pool {model.pool!r}, which has {available}, {others} of them for models above"
+    remedy = f"Lower {field} to at most {most}, or enlarge the pool." if most else "Enlarge the pool, or use another one."
+    return SpecError(("replicas", *(("max",) if model.scaling else ())), f"{problem}. {remedy}")
 
 
 def room_for_surge(models: Mapping[str, ModelSpec], name: str, target: NodeTarget) -> Iterator[SpecError]:

@@ -10,11 +10,13 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -23,6 +25,7 @@ from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.imported_keys import ImportedKeys
 from inferplan.components.gateway.proxy import ProxyLayout, proxy_config
 from inferplan.components.gateway.proxy_keys import proxy_keys
+from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef
 from tests.patience import PATIENCE_SECONDS
@@ -84,12 +87,21 @@ class Answer:
 class Proxy:
     """nginx on loopback with the rendered configuration. `apply` writes a new one and has nginx load it."""
 
-    def __init__(self, directory: Path, *, listen_options: str = "", seed: str = SEED, own: ImportedKeys | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        listen_options: str = "",
+        seed: str = SEED,
+        own: ImportedKeys | None = None,
+        public_routes: Mapping[str, RouteSpec] = MappingProxyType({}),
+    ) -> None:
         self.binary = nginx_binary()
         self.directory = directory
         self.seed = seed
         self.previous_seed: str | None = None
         self.own = own or {}
+        self.public_routes = public_routes
         self.port, self.status_port, self.grpc_port = free_port(), free_port(), free_port()
         self.layout = ProxyLayout(
             listen=f"127.0.0.1:{self.port}{listen_options}",
@@ -110,7 +122,9 @@ class Proxy:
     ) -> subprocess.CompletedProcess[str]:
         """Renders the files and has the pod's own prepare script check them."""
         (self.directory / "nginx.conf").write_text(
-            proxy_config(gateway, endpoints, consumers, self.layout, two_seeds=self.previous_seed is not None)
+            proxy_config(
+                gateway, endpoints, consumers, self.layout, two_seeds=self.previous_seed is not None, public_routes=self.public_routes
+            )
         )
         models = [each.model for each in endpoints]
         (self.directory / "keys.conf").write_text(proxy_keys(self.seed, consumers, models, self.own, previous_seed=self.previous_seed).text)

@@ -55,10 +55,11 @@ def test_no_spelling_of_a_path_passes_over_http2_what_is_not_listed(apart, who, 
         return
     mine, foreign = (llama, mistral) if own == "llama" else (mistral, llama)
     # Where nginx takes a path for a breach of the protocol, it may give no answer at all.
-    assert {200, 403, 404} <= set(statuses) <= {REFUSED, 200, 400, 403, 404}
+    assert {200, 404} <= set(statuses) <= {REFUSED, 200, 400, 404}
     assert not foreign.seen
     # Some spellings mean the listed path itself, as they should; a stand that refused all would prove nothing.
-    assert len(mine.seen) == statuses.count(200)
+    # The gateway itself answers /v1/models.
+    assert len(mine.seen) <= statuses.count(200) <= len(mine.seen) + count / 200
     assert count / 200 < len(mine.seen) < count / 4
     assert {(each.method, each.target) for each in mine.seen} <= ALLOWED
     assert all(each.all("x-consumer") == [who] for each in mine.seen)
@@ -120,7 +121,7 @@ def test_fields_that_conflict_or_hide_a_request_open_nothing(apart, name):
     [status] = ask(proxy.port, [_tricks(one, two)[name]])
     # A server that was shown a second request would have it by the time that this one is answered.
     assert ask(proxy.port, [request("GET", b"/llama/v1/models", ("x-api-key", one.decode()))]) == [200]
-    assert status in (REFUSED, 200, 400, 401, 403, 404, 405)
+    assert status in (REFUSED, 200, 400, 401, 404, 405)
     assert not mistral.seen
     assert len(llama.seen) == 1 + (status == 200)
     for seen in llama.seen:

@@ -93,5 +93,5 @@ def test_an_expired_one_and_one_of_another_model_are_refused_like_derived_ones(s
     expired = proxy.call("GET", PATH, FORMER)
     assert expired.status == 401
     assert b"has expired" in expired.body
-    assert proxy.call("GET", PATH, FOREIGN).status == 403
+    assert proxy.call("GET", PATH, FOREIGN).status == 404
     assert proxy.call("GET", "/mistral/v1/models", FOREIGN).status == 200

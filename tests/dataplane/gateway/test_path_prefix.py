@@ -44,7 +44,7 @@ def test_no_other_path_reaches_a_model(stand, path):
     backend.seen.clear()
     assert proxy.call("POST", path, proxy.key("chat"), b"{}").status == 404
     assert proxy.call("POST", "/ai/v1.2/llama/v1/chat/completions", None, b"{}").status == 401
-    assert proxy.call("POST", "/ai/v1.2/llama/v1/chat/completions", proxy.key("other"), b"{}").status == 403
+    assert proxy.call("POST", "/ai/v1.2/llama/v1/chat/completions", proxy.key("other"), b"{}").status == 404
     assert backend.seen == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import closing, suppress
 
@@ -13,7 +14,7 @@ from inferplan.components.handles import EndpointProtocol
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.engine_routes import METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.dataplane.gateway.grpc_engine import SERVICE, GrpcEngine
-from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, spec
+from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, spec, wait_for
 from tests.patience import PATIENCE_SECONDS
 
 
@@ -123,9 +124,9 @@ def test_a_grpc_key_may_be_a_bearer(triton):
     [
         ("ModelInfer", None, "vision", grpc.StatusCode.UNAUTHENTICATED),
         ("ModelInfer", "nobody", "vision", grpc.StatusCode.UNAUTHENTICATED),
-        ("ModelInfer", "chat", "closed", grpc.StatusCode.PERMISSION_DENIED),
+        ("ModelInfer", "chat", "closed", grpc.StatusCode.NOT_FOUND),
         ("ModelInfer", "chat", "llm", grpc.StatusCode.UNIMPLEMENTED),
-        ("ModelInfer", "chat", "nothing", grpc.StatusCode.UNIMPLEMENTED),
+        ("ModelInfer", "chat", "nothing", grpc.StatusCode.NOT_FOUND),
         ("ModelInfer", "chat", "", grpc.StatusCode.UNIMPLEMENTED),
         ("RepositoryModelLoad", "chat", "vision", grpc.StatusCode.UNIMPLEMENTED),
         ("ServerLive", "chat", "vision", grpc.StatusCode.UNIMPLEMENTED),
@@ -158,7 +159,7 @@ def _grpc_expected(kind, call):
     if service != SERVICE or not method.isalpha():
         return grpc.StatusCode.UNIMPLEMENTED
     if kind == "of another model":
-        return grpc.StatusCode.PERMISSION_DENIED
+        return grpc.StatusCode.NOT_FOUND
     return grpc.StatusCode.OK if method in _INFERENCE else grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -189,6 +190,35 @@ def test_each_grpc_method_and_kind_of_key_gets_exactly_its_code(triton, header):
                 passed += code == grpc.StatusCode.OK
     assert not wrong
     assert len(engine.seen) == passed == 2 * len(_INFERENCE)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/{SERVICE}/Model%49nfer",
+        f"/{SERVICE}//ModelInfer",
+        f"//{SERVICE}/ModelInfer",
+        f"/x/../{SERVICE}/ModelInfer",
+        f"/{SERVICE}/./ModelInfer",
+        f"/{SERVICE}/ModelInfer?x=1",
+        f"/{SERVICE.lower()}/ModelInfer",
+    ],
+)
+def test_another_spelling_of_a_grpc_method_reaches_no_engine(triton, path):
+    proxy, _, _ = triton
+    with closing(grpc.insecure_channel(f"127.0.0.1:{proxy.grpc_port}")) as channel:
+        call = channel.unary_unary(path).future(
+            b"abc", metadata=(("x-api-key", proxy.key("chat")), ("x-model", "vision")), timeout=PATIENCE_SECONDS
+        )
+        assert call.code() == grpc.StatusCode.UNIMPLEMENTED
+        request_id = dict([*call.initial_metadata(), *call.trailing_metadata()])["x-request-id"]
+    line = json.loads(next(each for each in _log_with(proxy, request_id) if request_id in each))
+    assert line["upstream"] == ""
+
+
+def _log_with(proxy, text):
+    wait_for(lambda: text in (proxy.directory / "access.log").read_text().rpartition("\n")[0], "the log has the call")
+    return (proxy.directory / "access.log").read_text().splitlines()
 
 
 def test_a_grpc_stream_runs_both_ways_message_by_message(triton):

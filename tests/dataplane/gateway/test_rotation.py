@@ -164,7 +164,7 @@ def test_a_consumer_that_is_taken_off_a_model_is_refused_after_the_change(proxy,
     proxy.run(spec(), [endpoint("llama", backend.port, ("chat",))], consumers)
     assert proxy.call("POST", "/llama/v1/completions", proxy.key("chat"), b"{}").status == 200
     proxy.reload(spec(), [endpoint("llama", backend.port, ())], consumers)
-    assert proxy.call("POST", "/llama/v1/completions", proxy.key("chat"), b"{}").status == 403
+    assert proxy.call("POST", "/llama/v1/completions", proxy.key("chat"), b"{}").status == 404
 
 
 def test_a_configuration_that_nginx_refuses_is_not_started_and_the_old_one_goes_on(proxy, backend):

@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.handles import EndpointProtocol
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec, wait_for
@@ -175,3 +176,46 @@ def test_a_wait_ends_with_503(scripted):
     scripted.run(spec(startWaitSeconds=1), [asleep(free_port(), counted=True)], CONSUMERS)
     answer = scripted.call("POST", CHAT, scripted.key("chat"), b"{}")
     assert (answer.status, answer.headers["retry-after"]) == (503, "30")
+
+
+def test_a_request_at_v1_waits_for_the_start_like_one_at_the_model_s_own_address(scripted):
+    port = free_port()
+    scripted.run(spec(startWaitSeconds=60), [asleep(port, counted=True)], CONSUMERS)
+    body = json.dumps({"prompt": "x" * 300_000, "model": "llama"}).encode()
+    answers = []
+    call = threading.Thread(
+        target=lambda: answers.append(
+            scripted.call("POST", "/v1/chat/completions", scripted.key("chat"), body, {"Content-Type": "application/json"})
+        )
+    )
+    call.start()
+    wait_for(lambda: metrics(scripted)[IN_FLIGHT] == 1, "the request waits, and the scaler sees it")
+    backend = Backend(port=port).start()
+    try:
+        call.join(PATIENCE_SECONDS)
+        assert answers[0].status == 200
+        assert [each.body for each in backend.seen if each.method == "POST"] == [body]
+        wait_for(lambda: metrics(scripted) == {REQUESTS: 1, IN_FLIGHT: 0}, "no request is in flight")
+    finally:
+        backend.stop()
+
+
+def test_a_request_that_the_fallback_of_a_route_answers_is_no_longer_in_flight(scripted):
+    backend = Backend().start()
+    route = RouteSpec.model_validate({"backends": {"llama": 1}, "fallback": "other", "consumers": ["chat"]})
+    scripted.public_routes = {"chat-large": route}
+    try:
+        scripted.run(spec(startWaitSeconds=60), [asleep(free_port(), counted=True), endpoint("other", backend.port, ())], CONSUMERS)
+        body, headers = b'{"model":"chat-large"}', {"Content-Type": "application/json"}
+        # The fallback comes before the wait for a start.
+        assert scripted.call("POST", "/v1/completions", scripted.key("chat"), body, headers).status == 200
+        assert len(backend.seen) == 1
+        wait_for(lambda: metrics(scripted) == {REQUESTS: 1, IN_FLIGHT: 0}, "the scaler sees the request, and its end")
+    finally:
+        backend.stop()
+
+
+def test_a_model_without_replicas_answers_503_at_v1_too(proxy):
+    proxy.run(spec(), [asleep(free_port())], CONSUMERS)
+    answer = proxy.call("POST", "/v1/chat/completions", proxy.key("chat"), b'{"model":"llama"}', {"Content-Type": "application/json"})
+    assert (answer.status, answer.headers["retry-after"], json.loads(answer.body)["error"]["code"]) == (503, "30", "model_starting")

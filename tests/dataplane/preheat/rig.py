@@ -130,13 +130,16 @@ class Job:
             if outcome.code != LOST_LOCK or time.monotonic() > end:
                 return outcome
 
-    def underway(self, reached: Callable[[], bool], before: Sequence[str] = ()) -> subprocess.Popen[str]:
-        """A run that has come as far as `reached` says, or is over by then; started anew after a lost lock, as in `retried`."""
+    def underway(self, reached: Callable[[], bool], before: Sequence[str] = (), *, may_fail: bool = False) -> subprocess.Popen[str]:
+        """A run that has come as far as `reached` says, or is over by then; started anew after a lost lock, as in `retried`.
+
+        With `may_fail`, it may also be over because it refused what the source gave it.
+        """
         while True:
             process = self.start(before)
             while not reached() and process.poll() is None:
                 time.sleep(0.002)
-            if process.poll() in (None, 0):
+            if process.poll() in (None, 0) or (may_fail and process.returncode != LOST_LOCK):
                 return process
             output, _ = process.communicate()
             assert process.returncode == LOST_LOCK, output

@@ -10,7 +10,6 @@ from itertools import count
 import pytest
 
 from tests.dataplane.gateway.stand import wait_for
-from tests.lanes import in_full
 from tests.patience import PATIENCE_SECONDS
 
 from .rig import MIB, Listener, kill_group, refused, tiny_model, verified
@@ -22,58 +21,6 @@ KILLS = [pytest.param(seed, marks=() if seed < 1 else pytest.mark.full) for seed
 
 def only(path, count, action):
     return lambda asked, number: action if asked.endswith(path) and number <= count else None
-
-
-@pytest.mark.parametrize("path", [SHARD, pytest.param("config.json", marks=pytest.mark.full)])
-def test_a_bit_that_flips_on_the_way_is_noticed_and_the_file_is_read_again(job, model, proxy, path):
-    proxy.faults.plan = only(path, 1, ("flip", 11))
-    preheat = job()
-    outcome = preheat.run()
-    verified(outcome, preheat, model)
-    assert sum(count for each, count in proxy.faults.gets.items() if each.endswith(path)) > 1
-    if path == SHARD:
-        # In a small file newer rclones (1.71) notice it themselves, by S3's own checksums.
-        assert f"{path}: the copy differs from the source; reading it again" in outcome.output
-
-
-@pytest.mark.usefixtures("model")
-@pytest.mark.full
-def test_a_bit_that_flips_every_time_is_refused_with_both_checksums(job, proxy):
-    proxy.faults.plan = lambda path, count: ("flip", 1000 + count) if path.endswith(SHARD) else None
-    preheat = job()
-    refused(preheat.run(), preheat, 3, SHARD, "differs from the source", "expected", "found")
-
-
-def test_answers_that_break_off_are_continued_where_they_broke(job, model, proxy):
-    proxy.faults.plan = lambda _path, count: ("cut", 3 * MIB // 2) if count % 2 else None
-    preheat = job()
-    verified(preheat.run(), preheat, model)
-    moved = int(preheat.directory.joinpath("READY").exists()) and sum(map(len, model.values()))
-    assert proxy.faults.body_bytes < moved + 16 * MIB
-
-
-@pytest.mark.parametrize("code", in_full(500, 503))
-def test_a_burst_of_server_errors_is_waited_out(job, model, proxy, code):
-    proxy.faults.plan = lambda _path, count: ("status", code) if count <= 4 else None
-    preheat = job()
-    verified(preheat.run(), preheat, model)
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("model")
-def test_a_server_that_only_gives_errors_is_given_up_with_the_file_named(job, proxy):
-    proxy.faults.plan = only(SHARD, 9999, ("status", 503))
-    preheat = job(tuning={"retries": 2})
-    refused(preheat.run(), preheat, 5, SHARD, "the source stopped sending", "the next run continues")
-
-
-def test_a_connection_that_falls_silent_is_dropped_and_continued(job, model, proxy):
-    proxy.faults.plan = only(SHARD, 1, ("stall",))
-    # A busy machine may let further answers begin too late, so there are more tries than that takes.
-    preheat = job(tuning={"stall_seconds": 2.0, "retries": 40})
-    outcome = preheat.run()
-    verified(outcome, preheat, model)
-    assert "trying again" in outcome.output
 
 
 def test_an_object_replaced_while_it_is_read_arrives_as_one_version(job, model, put, proxy):

@@ -1,4 +1,4 @@
-"""The faults of test_faults.py with models that come from a web server and from a hub: verified, or refused with the reason."""
+"""Faults of a bucket, a web server and a hub that hold a model: verified, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ import threading
 
 import pytest
 
+from tests.lanes import in_full
 from tests.patience import PATIENCE_SECONDS
 
-from .origins import hub_origin, web_origin
+from .origins import bucket_origin, hub_origin, web_origin
 from .rig import MIB, kill_group, refused, tiny_model, verified
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 KILLS = range(50)
+# What test_faults.py shows of a bucket.
+OF_OTHERS = pytest.mark.parametrize("origin", [pytest.param(each, marks=pytest.mark.full) for each in ("web", "hub")], indirect=True)
 
 
-@pytest.fixture(params=["web", "hub"])
+@pytest.fixture(params=["bucket", pytest.param("web", marks=pytest.mark.full), pytest.param("hub", marks=pytest.mark.full)])
 def origin(request):
-    made = web_origin(request.getfixturevalue("web")) if request.param == "web" else hub_origin(request.getfixturevalue("hub"))
+    match request.param:
+        case "bucket":
+            made = bucket_origin(*map(request.getfixturevalue, ("store", "proxy", "put")))
+        case "web":
+            made = web_origin(request.getfixturevalue("web"))
+        case _:
+            made = hub_origin(request.getfixturevalue("hub"))
     made.put(tiny_model())
     return made
 
@@ -31,14 +40,19 @@ def preheat(job, origin):
     return lambda **changes: job(**{"source": origin.source, "weights": origin.weights, **changes})
 
 
-@pytest.mark.parametrize("path", [SHARD, "config.json"])
+@pytest.mark.parametrize("path", [SHARD, pytest.param("config.json", marks=pytest.mark.full)])
 def test_a_bit_that_flips_on_the_way_is_noticed_and_the_file_is_read_again(origin, preheat, path):
     first = origin.probes + 1 if path == SHARD else 1
     origin.fail(lambda _path, count: ("flip", 11) if count == first else None, path)
     made = preheat()
     outcome = made.run()
     verified(outcome, made, tiny_model())
-    assert f"{path}: the copy differs from the source; reading it again" in outcome.output
+    # In a small file newer rclones (1.71) notice it themselves, by S3's own checksums.
+    assert (path, origin.probes, origin.weights) == (
+        "config.json",
+        0,
+        {},
+    ) or f"{path}: the copy differs from the source; reading it again" in outcome.output
 
 
 def test_a_bit_that_flips_every_time_is_refused_with_both_checksums(origin, preheat):
@@ -51,9 +65,11 @@ def test_answers_that_break_off_are_continued_where_they_broke(origin, preheat):
     origin.fail(lambda _path, count: ("cut", 3 * MIB // 2) if count % 2 else None)
     made = preheat()
     verified(made.run(), made, tiny_model())
+    if not (origin.probes or origin.weights):
+        assert origin.sent < sum(map(len, tiny_model().values())) + 16 * MIB
 
 
-@pytest.mark.parametrize("code", [500, 503])
+@pytest.mark.parametrize("code", in_full(500, 503))
 def test_a_burst_of_server_errors_is_waited_out(origin, preheat, code):
     origin.fail(lambda _path, count: ("status", code) if count <= 3 else None)
     made = preheat()
@@ -72,6 +88,7 @@ def test_a_connection_that_falls_silent_is_dropped_and_continued(origin, preheat
     verified(made.run(), made, tiny_model())
 
 
+@pytest.mark.full
 def test_a_missing_shard_is_refused_by_name(job, web):
     origin = web_origin(web)
     origin.put({path: data for path, data in tiny_model().items() if path != OTHER})
@@ -79,6 +96,7 @@ def test_a_missing_shard_is_refused_by_name(job, web):
     refused(made.run(), made, 3, OTHER, "missing")
 
 
+@pytest.mark.full
 def test_a_file_replaced_on_the_server_while_it_is_read_arrives_as_one_version(job, web):
     origin = web_origin(web)
     model = tiny_model()
@@ -97,6 +115,7 @@ def test_a_file_replaced_on_the_server_while_it_is_read_arrives_as_one_version(j
     assert once.is_set()
 
 
+@pytest.mark.full
 def test_other_bytes_under_a_pinned_commit_are_refused(job, hub):
     origin = hub_origin(hub)
     model = tiny_model()
@@ -106,6 +125,7 @@ def test_other_bytes_under_a_pinned_commit_are_refused(job, hub):
     refused(made.run(), made, 3, SHARD, "differs from the source", "expected sha256")
 
 
+@OF_OTHERS
 @pytest.mark.parametrize("seed", KILLS)
 def test_a_run_killed_at_any_offset_is_resumed_and_ends_whole(origin, preheat, seed):
     model = tiny_model()
@@ -138,6 +158,7 @@ def test_lists_that_fail_for_a_while_are_waited_out(origin, preheat):
     assert origin.servers[0].faults.failing_lists == 0
 
 
+@OF_OTHERS
 def test_two_runs_at_once_make_one_copy(origin, preheat):
     origin.fail(lambda _path, _count: ("pace", 16 * MIB))
     first, second = preheat(), preheat(name="other")

@@ -69,7 +69,7 @@ class Schedule:
             self.change()
         wanted = self.random.randint(1, 12)
         if self.random.random() < 0.3:
-            process = self.job.underway(lambda: sum(self.web.faults.gets.values()) >= wanted)
+            process = self.job.underway(lambda: sum(self.web.faults.gets.values()) >= wanted, may_fail=True)
             if self.random.random() < 0.5:
                 kill_group(process)
             else:

@@ -1,7 +1,7 @@
 """Builds the environments that real servers run in, apart from the project's own: `python -m tests.dataplane.serving.environment`.
 
 Each is a virtual environment of hash-locked packages (`environments/<name>.lock`), built once and kept by the hash of its
-lock under ~/.cache/inferplan/test-environments. Whatever hinders a build is said as `Unavailable`, never guessed around.
+lock under ~/.cache/inferplan/test-environments (/var/tmp if that lies below /tmp). Whatever hinders a build is said as `Unavailable`, never guessed around.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOCKS = Path(__file__).parent / "environments"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inferplan" / "test-environments"
+
+
+def _cache() -> Path:
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    # A pod's volume covers /tmp, and a server that lies below it would be gone.
+    elsewhere = Path("/var/tmp") / f"inferplan-{os.getuid()}"  # noqa: S108 - kept between runs, as a cache is
+    return (elsewhere if folder.is_relative_to("/tmp") else folder) / "inferplan" / "test-environments"  # noqa: S108 - the folder that volumes cover
+
+
+CACHE = _cache()
 # How long a build may take in the set-up, and in a test that finds none: less than the test itself may.
 _BUILD_SECONDS = 1200
 IN_A_TEST_SECONDS = 480

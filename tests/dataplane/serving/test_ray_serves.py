@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from inferplan.components.handles import SecretRef
 from inferplan.components.serving.ray_serve.serve_config import serve_config
 from inferplan.components.serving.ray_serve.service import endpoint
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
+from tests.dataplane.serving.exposed import missing_metrics
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 from tests.unit.serving.test_ray_serve import CUSTOM, ray
@@ -27,6 +29,9 @@ pytestmark = pytest.mark.timeout(900)
 
 SERVER = Path(__file__).parent / "ray_server.py"
 START_SECONDS = 600
+# The ports that ray_server.py takes, in its order, and the one of the metrics of the running server.
+AGENTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+METRICS: list[int] = []
 # Ray restarts or gives up what does not answer in time, and kills actors where others have filled the memory: none of that is tried here.
 PATIENT = {
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "600",
@@ -69,10 +74,12 @@ def port(ray_environment, tmp_path_factory):
     chosen = free_port()
     # The only change: loopback and a port that is free, where a pod has its own address.
     config["http_options"] = {"host": "127.0.0.1", "port": chosen}
+    ports = [free_port() for _ in AGENTS]
+    METRICS.append(ports[AGENTS.index("metrics_export_port")])
     environment = {**os.environ, **PATIENT, "PYTHONPATH": str(directory), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}  # noqa: S108 - Ray's sockets need a path of at most 107 bytes
     with (directory / "log").open("w+") as log:
         process = subprocess.Popen(
-            [str(ray_environment.python), str(SERVER), yaml.safe_dump(config), *(str(free_port()) for _ in range(4))],
+            [str(ray_environment.python), str(SERVER), yaml.safe_dump(config), *map(str, ports)],
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
         )  # fmt: skip
         assert process.stdin is not None
@@ -143,3 +150,14 @@ def test_the_gateway_streams_an_application_s_answer_with_its_key_and_to_the_bro
     assert answer.headers["access-control-allow-origin"] == "https://chat.example"
     assert gateway.call("POST", "/chat/serve/rag/words", None, body, headers).status == 401
     assert gateway.call("GET", "/chat/serve/-/healthz", gateway.key("team")).status == 404
+
+
+def test_the_server_exposes_every_pinned_metric(port):
+    for _ in range(3):
+        ask(port, "GET", "/rag/places")
+    # Ray's workers report to the exporter every few seconds.
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (missing := missing_metrics("ray-serve", METRICS[-1])) and time.monotonic() < deadline:
+        ask(port, "GET", "/rag/places")
+        time.sleep(1)  # nothing tells when the exporter has a report
+    assert missing == []

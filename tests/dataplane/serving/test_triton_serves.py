@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.dataplane.serving.exposed import missing_metrics
 from tests.dataplane.serving.triton_models import GENERATION, GENERATOR, SOUND, relay
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
 from tests.patience import PATIENCE_SECONDS
@@ -46,6 +47,11 @@ def grpc(triton, *calls):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_the_server_exposes_every_pinned_metric(triton):
+    triton.infer("whole", text_input=("BYTES", ["a b"]))
+    assert missing_metrics("triton", triton.spec.ports.metrics) == []
 
 
 def test_every_public_model_is_ready_and_so_is_the_server(triton):

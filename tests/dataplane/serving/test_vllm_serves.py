@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -15,8 +16,11 @@ from typing import Any
 import pytest
 
 from inferplan.components.gateway import keys
+from inferplan.components.gateway.route_spec import RouteSpec
+from inferplan.components.monitoring.vocabulary import engine_metrics
 from inferplan.components.serving.vllm.service import endpoint
 from tests.dataplane.gateway.stand import SEED, Proxy, consumer, spec
+from tests.dataplane.serving.exposed import exposed, missing_metrics
 from tests.dataplane.serving.vllm_stand import START_SECONDS, prepared, serve, weights
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.serving.models import KEY, container_of, declared, pool, vllm
@@ -24,7 +28,7 @@ from tests.unit.serving.vllm_flags import FLAGS, READER, flags_of
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1500)]
 
-NAME = "chat"
+NAME, ROUTE, ALIAS = "chat", "chat-large", "acme/gpt:1"
 MODEL = vllm(
     dtype="float32", maxModelLen=256, maxNumSeqs=8, enablePrefixCaching=True, extraArgs=["--enforce-eager"], consumers=["team"],
     loraAdapters={"polite": "adapters/polite"}, maxLoraRank=8,
@@ -46,7 +50,9 @@ def models(environment, tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(environment, models, tmp_path_factory):
     directory = tmp_path_factory.mktemp("vllm")
-    running = serve(environment, container_of(MODEL), models=models, key=keys.server_key(SEED, NAME), directory=directory)
+    running = serve(
+        environment, container_of(MODEL, public_names=(ROUTE, ALIAS)), models=models, key=keys.server_key(SEED, NAME), directory=directory
+    )
     try:
         running.await_ready(container_of(MODEL)["startupProbe"]["httpGet"]["path"], START_SECONDS)
         yield running
@@ -58,8 +64,9 @@ def server(environment, models, tmp_path_factory):
 def gateway(server, tmp_path_factory):
     made = endpoint(NAME, MODEL, KEY)
     here = replace(made, host="127.0.0.1", protocols=tuple(replace(each, port=server.port) for each in made.protocols))
-    proxy = Proxy(tmp_path_factory.mktemp("gateway"))
-    yield proxy.run(spec(), [here], {"team": consumer(keys=[1])})
+    route = RouteSpec.model_validate({"backends": {NAME: 1}, "aliases": [ALIAS], "consumers": ["guest"]})
+    proxy = Proxy(tmp_path_factory.mktemp("gateway"), public_routes={ROUTE: route})
+    yield proxy.run(spec(), [here], {"team": consumer(keys=[1]), "guest": consumer(keys=[1])})
     proxy.stop()
 
 
@@ -94,7 +101,7 @@ def test_the_metrics_path_of_the_record_shows_the_model_by_its_name(server):
 
 def test_the_gateway_lists_the_model_and_its_adapter(gateway):
     answer = gateway.call("GET", f"/{NAME}/v1/models", gateway.key("team"))
-    assert {each["id"] for each in json.loads(answer.body)["data"]} == set(endpoint(NAME, MODEL, KEY).served_names)
+    assert {each["id"] for each in json.loads(answer.body)["data"]} == {*endpoint(NAME, MODEL, KEY).served_names, ROUTE, ALIAS}
 
 
 def test_a_completion_comes_through_the_gateway_with_a_consumers_key_only(gateway):
@@ -123,12 +130,48 @@ def test_a_chat_streams_through_the_gateway_piece_by_piece(gateway):
     assert choices[-1]["finish_reason"] == "length"
 
 
+def test_at_the_one_address_vllm_answers_to_the_names_of_its_route_and_to_its_own(gateway):
+    def call(who: str, name: str, call: str = "chat/completions") -> tuple[int, dict[str, Any]]:
+        messages = {"messages": [{"role": "user", "content": "hi"}]} if call.startswith("chat") else {"prompt": "hi", "input": "hi"}
+        status, *lines = post(f"/v1/{call}", gateway.port, gateway.key(who), {"max_tokens": 4, **messages, "model": name})
+        return int(status), json.loads(b"".join(lines))
+
+    # vLLM answers with the first of its names.
+    for who, name, named in (("guest", ROUTE, NAME), ("guest", ALIAS, NAME), ("team", NAME, NAME), ("team", "polite", "polite")):
+        status, answer = call(who, name)
+        assert (status, answer["model"], answer["usage"]["completion_tokens"]) == (200, named, 4), answer
+        listed = json.loads(gateway.call("GET", "/v1/models", gateway.key(who)).body)["data"]
+        assert name in {each["id"] for each in listed}
+    assert [call(who, name)[0] for who, name in (("guest", NAME), ("team", ROUTE), ("guest", "nothing"))] == [404] * 3
+    body = {
+        "model": ROUTE,
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 8,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    status, *lines = post("/v1/chat/completions", gateway.port, gateway.key("guest"), body)
+    *_, usage, done = [line for line in lines if line.startswith(b"data: ")]
+    assert (status, done, json.loads(usage[6:])["usage"]["completion_tokens"]) == (b"200", b"data: [DONE]", 8)
+
+
 def test_the_flags_that_arguments_are_checked_against_are_those_of_this_parser(environment):
     read = subprocess.run([str(environment.python), "-c", READER], check=False, capture_output=True, text=True, timeout=300)
     assert read.returncode == 0, read.stderr[-2000:]
     assert flags_of(json.loads(read.stdout.splitlines()[-1])) == FLAGS
 
 
+def test_the_server_exposes_every_pinned_metric(server, gateway):
+    body = json.dumps({"model": NAME, "prompt": "hello", "max_tokens": 4}).encode()
+    assert gateway.call("POST", f"/{NAME}/v1/completions", gateway.key("team"), body, {"Content-Type": "application/json"}).status == 200
+    assert missing_metrics("vllm", server.port) == []
+    text = exposed("vllm", server.port)
+    for name, bounds in engine_metrics("vllm")["bounds"].items():
+        found = {float(each) for each in re.findall(rf'^{name}_bucket{{[^}}]*le="([0-9.e+-]+)"', text, re.MULTILINE)}
+        assert found == set(bounds), name
+
+
+# It ends the server of the tests above.
 def test_a_stopping_server_finishes_the_answer_that_it_is_giving(server, gateway):
     body = {"model": NAME, "prompt": "hello", "max_tokens": 200, "ignore_eos": True, "stream": True}
     lines = post(f"/{NAME}/v1/completions", gateway.port, gateway.key("team"), body)

@@ -51,6 +51,8 @@ def _principal(stated: Any, asking: tuple[str, str] | None) -> bool:
 
 def _condition(operator: str, keys: Mapping[str, Any], context: Mapping[str, str]) -> bool:
     def one(key: str, wanted: Any) -> bool:
+        if operator == "Null":
+            return (key not in context) == (wanted == "true")
         # A key that the request does not carry fails a positive operator.
         if key not in context:
             return False
@@ -58,7 +60,7 @@ def _condition(operator: str, keys: Mapping[str, Any], context: Mapping[str, str
         match operator:
             case "StringEquals":
                 return value in _list(wanted)
-            case "StringLike":
+            case "StringLike" | "ArnLike":
                 return any(_like(pattern, value) for pattern in _list(wanted))
             case "Bool":
                 return value == wanted

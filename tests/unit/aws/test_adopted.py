@@ -49,6 +49,55 @@ def test_a_plan_shows_ids_of_the_stack_file_or_unknowns_never_blanks_or_inventio
     assert UNKNOWN in recording.one("aws:ec2/launchTemplate:LaunchTemplate", "system").inputs["vpcSecurityGroupIds"]
 
 
+class Routed(_Known):
+    """An AWS whose VPC has a public route table for the first subnet of the cluster, and a main route table that is private or not."""
+
+    def __init__(self, *, main: str) -> None:
+        self.tables = {
+            "rtb-1": {"routes": [{"gatewayId": "igw-1"}], "associations": [{"subnetId": "subnet-00000000000000001", "main": False}]},
+            "rtb-2": {"routes": [{"gatewayId": main}], "associations": [{"subnetId": "", "main": True}]},
+        }
+
+    def invoke(self, token: str, arguments: Any) -> Any:
+        if token.endswith("getRouteTables"):
+            return {"ids": list(self.tables)}
+        return self.tables[arguments["routeTableId"]] if token.endswith("getRouteTable") else super().invoke(token, arguments)
+
+
+def test_nodes_start_in_the_private_subnets_of_an_existing_cluster_which_are_named(monkeypatch):
+    messages: list[str] = []
+    monkeypatch.setattr("pulumi.info", messages.append)
+    recording = declared(Routed(main="local"))
+    assert recording.one("aws:eks/nodeGroup:NodeGroup").inputs["subnetIds"] == ["subnet-00000000000000002"]
+    assert any("private subnets of the cluster: subnet-00000000000000002" in each for each in messages)
+
+
+def test_a_cluster_with_public_subnets_alone_is_an_error_that_names_the_field():
+    with pytest.raises(ProgramFailed, match=r"cluster.name: all subnets of the cluster are public .*Set subnets of the pools"):
+        declared(Routed(main="igw-1"))
+
+
+@pytest.mark.parametrize("cluster", [ADOPTED, {**ADOPTED, "subnets": SUBNETS, "autoMode": True}])
+def test_subnets_and_security_groups_of_a_pool_reach_its_nodes(cluster):
+    chosen = {"subnets": ["subnet-0aaaaaaaaaaaaaaaa"], "securityGroups": ["sg-0bbbbbbbbbbbbbbbb"]}
+    recording = declared(cluster=cluster, nodePools={"l40s": {**L40S, **chosen}})
+    if "autoMode" in cluster:
+        spec = recording.one("kubernetes:eks.amazonaws.com/v1:NodeClass").inputs["spec"]
+        assert spec["subnetSelectorTerms"] == [{"id": "subnet-0aaaaaaaaaaaaaaaa"}]
+        groups = [each["id"] for each in spec["securityGroupSelectorTerms"]]
+    else:
+        assert recording.one("aws:eks/nodeGroup:NodeGroup").inputs["subnetIds"] == chosen["subnets"]
+        groups = recording.one("aws:ec2/launchTemplate:LaunchTemplate").inputs["vpcSecurityGroupIds"]
+    # The group of the stack's nodes, the cluster's own, and the one of the pool.
+    assert len(groups) == 3
+    assert "sg-0bbbbbbbbbbbbbbbb" in groups
+
+
+def test_one_subnet_for_two_zones_is_rejected():
+    with pytest.raises(ValueError, match=r"subnet-0123456789abcdef0 for us-east-1a and us-east-1b, and a subnet is in one zone"):
+        declared(cluster={**ADOPTED, "subnets": dict.fromkeys(SUBNETS, "subnet-0123456789abcdef0")})
+
+
 class Refusal(grpc.RpcError):
     """What an engine answers when a provider's function fails."""
 

@@ -184,4 +184,4 @@ def test_efa_on_an_instance_type_without_it_is_refused_with_file_and_line_and_wh
         validate(read_stack(spoilt, shown_path="s.yaml"))
     [fault] = refused.value.lines
     assert re.match(rf"s\.yaml:({line}|{line + 1}):\d+: ", fault), fault
-    assert "g6e.4xlarge has none; write instanceTypes: [g6e.8xlarge]" in fault
+    assert "g6e.4xlarge has none. Write instanceTypes: [g6e.8xlarge]" in fault

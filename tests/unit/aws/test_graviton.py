@@ -82,6 +82,10 @@ def test_a_model_on_graviton_is_rejected():
         ({"amiType": "AL2023_x86_64_STANDARD"}, "Use one of AL2023_ARM_64_STANDARD"),
         ({"instanceTypes": ["m7i.xlarge"], "amiType": "AL2023_ARM_64_STANDARD"}, "Use one of AL2023_x86_64_STANDARD"),
         ({"instanceTypes": ["m9z.xlarge"]}, "'m9z.xlarge' is not a known instance type"),
+        (
+            {"instanceTypes": ["m6i.largest"]},
+            "'m6i.largest' is not a known instance type; did you mean 'm6i.large'. Allowed: m6i.large, m6i.xlarge",
+        ),
     ],
 )
 def test_a_pool_boots_one_image_for_its_processors(fields, said):

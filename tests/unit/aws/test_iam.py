@@ -190,7 +190,7 @@ def test_no_trust_of_irsa_is_a_pattern(irsa):
 
 def test_irsa_marks_the_account_with_its_role_and_makes_no_association(irsa):
     [account] = [each for each in irsa.of_type("kubernetes:core/v1:ServiceAccount") if each.name == "llama"]
-    assert account.inputs["metadata"]["annotations"]["eks.amazonaws.com/role-arn"].startswith("arn:aws:iam::000000000000:role/llama-")
+    assert account.inputs["metadata"]["annotations"]["eks.amazonaws.com/role-arn"].startswith("arn:aws:iam::111122223333:role/prod-llama-")
     assert irsa.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation") == []
     assert len(irsa.of_type("aws:iam/openIdConnectProvider:OpenIdConnectProvider")) == 1
 

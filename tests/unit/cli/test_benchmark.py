@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from inferplan.cli import main
 from inferplan.components.benchmark.payload import compare
+from inferplan.predict.profiles import load, measured
 
 PROJECT = Path(__file__).parents[3]
 STACK = (PROJECT / "stacks" / "Pulumi.local.yaml").read_text()
@@ -105,3 +107,34 @@ def test_a_simulated_cluster_and_a_stack_without_benchmark_have_no_result(benchm
     code, _, err = benchmark("local", "--context", "rack")
     assert code == 2
     assert "local has no benchmark. Add inferplan:benchmark to stacks/Pulumi.local.yaml" in " ".join(err.split())
+
+
+def test_a_kept_result_is_a_profile_that_forecasts_prefer(benchmark, tmp_path, monkeypatch):
+    """The log is what the program of the Job prints for two summaries of aiperf; one measurement had errors, and is left out."""
+    summary = {
+        "request_count": {"avg": 64.0},
+        "time_to_first_token": {"p50": 46.2, "p95": 111.1, "p99": 123.0},
+        "inter_token_latency": {"p50": 2.5, "p95": 4.0, "p99": 5.2},
+        "output_token_throughput": {"avg": 12_800.0},
+    }
+    failed = {**summary, "error_summary": [{"error_details": {"message": "slow down"}, "count": 2}]}
+    loads = [(1, {**summary, "output_token_throughput": {"avg": 1280.0}}), (8, summary), (32, failed)]
+    log = compare.table([compare.row(model, 1000, callers, report) for model in ("llama-3-8b", "llama-3-70b") for callers, report in loads])
+    shutil.copy(PROJECT / "Pulumi.yaml", tmp_path)
+    (tmp_path / "inferplan").symlink_to(PROJECT / "inferplan")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = benchmark(str(tmp_path / "Pulumi.bench.yaml"), "--context", "rack", "--keep", log=f"{log}\n")
+    assert code == 0, err
+    assert "wrote profiles/bench/llama-3-8b.json; commit it" in " ".join(err.split())
+    profile = load(tmp_path / "profiles" / "bench" / "llama-3-8b.json", "profiles/bench/llama-3-8b.json")
+    assert (profile.job, [row["concurrency"] for row in profile.rows]) == ("new", [1, 8])
+    found = measured(profile, 1000, profile.output_tokens, 95)
+    assert found.capacity == pytest.approx(12_800 / profile.output_tokens / profile.replicas)
+    speed = found.at(found.capacity / 2)
+    assert speed is not None
+    assert (speed.ttft, speed.itl) == (pytest.approx(0.1111), pytest.approx(0.004))
+    code, _, err = benchmark(
+        str(tmp_path / "Pulumi.bench.yaml"), "--context", "rack", "--keep", log=compare.table([compare.row("llama-3-8b", 1000, 1, failed)])
+    )
+    assert code == 1
+    assert "Every measurement of llama-3-8b had errors" in err

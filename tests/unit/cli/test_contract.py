@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inferplan.components.handles import Endpoint, EndpointProtocol
+from inferplan.operations.client.target import target
 from inferplan.operations.contract import Contract, contract_of
 from inferplan.operations.status.status import read_state
 from inferplan.operations.workspace import open_workspace
@@ -40,8 +43,6 @@ def made(**fields):
 def test_without_a_gateway_the_address_is_the_service_s_own_with_the_record_s_port_and_path():
     found = Contract(namespace="models", gateway=None, grpc=None, endpoints={"m": made()})
     assert found.address("m") == "http://m.models.svc:9000/v7"
-    with pytest.raises(ValueError, match="no gateway"):
-        found.url("m", "openai")
 
 
 def test_every_endpoint_has_the_key_of_its_server_and_the_tensors_of_its_text():
@@ -74,3 +75,12 @@ def test_the_record_says_where_grpc_goes_and_that_a_load_balancer_of_aws_carries
     alb = {"certificateArn": "arn:aws:acm:eu-central-1:123456789012:certificate/0a1b2c3d-0000-4000-8000-000000000000"}
     assert at(host="llm.example", ingressClassName="alb", alb=alb) is None
     assert at(host="llm.example", exposure="loadBalancer", nlb=alb) is None
+
+
+def test_a_model_of_the_openai_protocol_is_called_at_the_one_address_if_its_name_is_clear():
+    contract = contract_of(open_workspace(str(ROOT / "docs" / "engines" / "Pulumi.vllm.yaml")).settings)
+    model = next(iter(contract.endpoints))
+    options: dict[str, Any] = {"protocol": None, "gateway": "http://127.0.0.1:1", "path": None, "stack": "prod"}
+    assert target(contract, model, **options).url == "http://127.0.0.1:1/v1"
+    assert target(contract, model, protocol=None, gateway=None, path=None, stack="prod").url == "http://llm.local.test/v1"
+    assert target(replace(contract, names={}), model, **options).url == f"http://127.0.0.1:1/{model}/v1"

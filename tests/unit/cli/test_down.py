@@ -29,7 +29,12 @@ def down(tmp_path):
         pulumi = folder / "pulumi"
         pulumi.write_text(f'#!/bin/sh\n[ "$1" = stack ] && exit 1\necho "$@" >> {asked}\nexit {ends_with}\n')
         pulumi.chmod(0o755)
-        environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "INFERPLAN_STATE_DIR": str(tmp_path / "state")}
+        environment = {
+            **os.environ,
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "INFERPLAN_STATE_DIR": str(tmp_path / "state"),
+            "PULUMI_BACKEND_URL": tmp_path.as_uri(),
+        }
         command = [INFERPLAN, "down", stack, "--engine", "pulumi", *arguments]
         ours, theirs = pty.openpty()
         stdin = theirs if terminal else subprocess.DEVNULL
@@ -92,7 +97,12 @@ def test_ctrl_c_lets_pulumi_end_what_is_under_way_and_give_back_its_lock(tmp_pat
         f"#!/bin/sh\n[ $1 = stack ] && exit 1\ntrap 'sleep 1; touch {ended}; exit 255' INT\ntouch {started}\nwhile :; do sleep 0.05; done\n"
     )
     pulumi.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "INFERPLAN_STATE_DIR": str(tmp_path / "state")}
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "INFERPLAN_STATE_DIR": str(tmp_path / "state"),
+        "PULUMI_BACKEND_URL": tmp_path.as_uri(),
+    }
     command = [INFERPLAN, "down", "prod", "--engine", "pulumi", "--yes"]
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -70,6 +70,7 @@ def test_down_names_what_blocks_it_on_the_cluster_of_the_state(monkeypatch, tmp_
     (tmp_path / "kubectl").write_text('#!/bin/sh\n[ "$1 $3 $4" = "--kubeconfig --context prod" ] && cat "$2"\n')
     (tmp_path / "kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", tmp_path.as_uri())
     monkeypatch.setattr(pulumi_cli, "answer", lambda *_: state(provider(CONFIG)))
     monkeypatch.setattr(pulumi_cli, "run", lambda *_, **__: None)
     watched = []

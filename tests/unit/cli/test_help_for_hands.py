@@ -11,7 +11,7 @@ import pytest
 
 from inferplan.cli import main
 from inferplan.cli.main import COMMANDS
-from inferplan.operations.errors import table
+from inferplan.tables import table
 
 ROOT = Path(__file__).parents[3]
 
@@ -37,7 +37,7 @@ def test_a_command_of_another_tool_names_ours(capsys, typed, remedy):
 
 
 def test_every_remedy_names_a_command_that_exists():
-    for typed, remedy in table("remedies")["commands"].items():
+    for typed, remedy in table("operations/remedies.toml")["commands"].items():
         assert typed not in COMMANDS
         named = [each.split()[0].strip(",") for each in remedy.split("inferplan ")[1:]]
         assert {*named} <= {*COMMANDS}, remedy

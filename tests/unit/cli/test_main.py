@@ -160,7 +160,7 @@ def test_a_fault_of_the_rehearsal_is_printed_with_its_remedy(add, capsys):
 
     add(command)
     assert exit_code("try") == 1
-    assert capsys.readouterr().err == "inferplan: the port is taken; stop whatever holds it\n"
+    assert capsys.readouterr().err == "inferplan: the port is taken. Stop whatever holds it\n"
 
 
 def test_paths_in_the_environment_are_relative_to_the_folder_of_the_person(capsys, tmp_path, monkeypatch):

@@ -257,7 +257,7 @@ def test_bad_options_get_a_sentence(capsys, arguments, words):
     assert words in capsys.readouterr().err
 
 
-RULES = "inferplan/policies/rules/mine.py"
+RULES = "inferplan/policies/rules.toml"
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def pack(repository):
     from inferplan.operations.reporting.report import Change
 
     (repository / RULES).parent.mkdir(parents=True, exist_ok=True)
-    (repository / RULES).write_text("@resource_rule(X)\ndef one(): ...\n\n\n@stack_rule()\ndef two(): ...\n")
+    (repository / RULES).write_text("[mine-one]\nrows = []\n\n[mine-two]\nrows = []\n")
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", "Rules")
     return Change(repository, git(repository, "rev-parse", "main"), "").guards("prod").packs[0]
@@ -282,7 +282,7 @@ def first_risk(folder, commit, content):
     return next(((each["what"], each["weight"], each["cause"]) for each in stack["risks"]), ("", 9, "")), text
 
 
-@pytest.mark.parametrize("content", [None, "@resource_rule(X)\ndef one(): ...\n"])
+@pytest.mark.parametrize("content", [None, "[mine-one]\nrows = []\n"])
 def test_a_pack_that_is_thinned_out_is_critical_and_counts_its_rules(repository, pack, content):
     path = repository / RULES
     commit = head(repository, lambda: path.unlink() if content is None else path.write_text(content))
@@ -291,7 +291,7 @@ def test_a_pack_that_is_thinned_out_is_critical_and_counts_its_rules(repository,
     assert " 2 rules, sha256:" in pack
     assert f"{pack} → " in cause
     assert " 1 rules" in cause or content is None
-    assert "rules/mine.py" in text
+    assert "policies/rules.toml" in text
 
 
 def test_a_plan_that_another_pack_judged_is_critical_and_the_same_pack_is_not(repository, pack):
@@ -301,5 +301,42 @@ def test_a_plan_that_another_pack_judged_is_critical_and_the_same_pack_is_not(re
     (what, weight, cause), _ = first_risk(repository, commit, stated(plan_of("prod"), {"inferplan": other}))
     assert (what, weight) == ("was judged by another policy pack", 0)
     assert cause == f"{pack} → {other}"
+    (what, weight, cause), _ = first_risk(repository, commit, stated(plan_of("prod"), {"inferplan": "0.1.0"}))
+    assert (what, weight) == ("was judged by another policy pack", 0)
+    assert cause == f"{pack} → one that states only its version, 0.1.0"
     (what, weight, _), _ = first_risk(repository, commit, stated(plan_of("prod"), {}))
     assert (what, weight) == ("no policy pack ran", 0)
+
+
+def with_identity(content, identity):
+    """`content` as Pulumi's engine writes it: the version in the summary, the rest as a message of the pack for the stack."""
+    event = {"policyName": "inferplan-pack", "policyPackName": "inferplan", "enforcementLevel": "advisory"}
+    said = {"policyEvent": event | {"message": f"States which pack judged this stack.\n{identity}\n"}}
+    return json.dumps(said) + "\n" + stated(content, {"inferplan|local|inferplan/policies": "0.1.0"})
+
+
+def test_the_identity_reaches_the_report_from_the_events_of_the_cli(repository, pack):
+    commit = head(repository, edit_stack(repository, "prod"))
+    risk, text = first_risk(repository, commit, with_identity(plan_of("prod", planner="pulumi"), pack))
+    assert risk == ("", 9, "")
+    assert pack in text
+    assert "inferplan-pack" not in text
+    (what, weight, cause), _ = first_risk(
+        repository, commit, with_identity(plan_of("prod", planner="pulumi"), pack.replace("sha256:", "sha256:0"))
+    )
+    assert (what, weight) == ("was judged by another policy pack", 0)
+    assert cause.startswith(f"{pack} → ")
+
+
+@pytest.mark.parametrize("name", ["kube/names.py", "images/catalogue.toml", "review/data/ec2.csv"])
+def test_data_that_rules_read_belongs_to_the_pack(repository, pack, name):
+    path = repository / "inferplan" / name
+
+    def change():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("# another reading of the rules\n")
+
+    (what, weight, cause), text = first_risk(repository, head(repository, change), plan_of("prod"))
+    assert (what, weight) == ("the policy pack changes", 0)
+    assert f"{pack} → " in cause
+    assert name in text

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inferplan.cli.main import run
 from inferplan.components.handles import SecretRef
 from inferplan.components.serving.pytriton.service import endpoint as pytriton_endpoint
 from inferplan.components.serving.pytriton.spec import PyTritonSpec
@@ -18,6 +20,7 @@ from inferplan.operations.client.snippet import languages, snippet
 from inferplan.operations.client.target import Target, target
 from inferplan.operations.contract import Contract
 from inferplan.operations.errors import RequestError
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE
 from tests.unit.serving.test_triton import triton
 
 NODE, CXX = shutil.which("node") or "", shutil.which("g++") or ""
@@ -173,3 +176,19 @@ def test_cpp_of_every_type_compiles_against_the_client(tmp_path):
     command = [CXX, "-std=c++17", "-Wall", "-Werror", "-fsyntax-only", "-I", str(tmp_path), str(tmp_path / "call.cc")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("language", ["curl", "python", "javascript"])
+def test_an_application_whose_body_is_not_declared_gets_an_empty_one_and_the_code_says_so(language, capsys, monkeypatch):
+    root = Path(__file__).resolve().parents[3]
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", EXAMPLE_PASSPHRASE)
+    with pytest.raises(SystemExit) as end:
+        run(["snippet", "rag", "--prompt", "a question of mine", "--stack", "docs/stories/Pulumi.rag.yaml", "--language", language])
+    assert not end.value.code
+    code = capsys.readouterr().out
+    assert "The application defines its input, and the stack file does not declare it: put it into the empty body." in code
+    assert "/serve/answers" in code
+    assert "a question of mine" not in code
+    assert all(word not in code for word in ("messages", "prompt", "max_tokens", "text_input"))
+    assert {"curl": "-d '{}'", "python": "body = {}", "javascript": "JSON.stringify({})"}[language] in code

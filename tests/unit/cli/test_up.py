@@ -42,7 +42,7 @@ def test_a_model_that_scales_to_zero_is_explained_by_up_as_by_plan(monkeypatch, 
     file.write_text(
         file.read_text() + "  inferplan:monitoring: {prometheus: {namespace: monitoring, url: 'http://prometheus.monitoring.svc:9090'}}\n"
     )
-    monkeypatch.setattr(up_command, "rehearse", lambda workspace, recording, **_: print(*_limits(workspace, recording)))
+    monkeypatch.setattr(up_command, "rehearse", lambda workspace, recording, *_, **__: print(*_limits(workspace, recording)))
     done = inferplan(tmp_path, "up", str(file), "--engine", "rehearsal")
     assert done.returncode == 0, done.stderr
     assert "llama-3-8b: at 0 replicas, the first answer takes about" in done.stderr

@@ -42,6 +42,14 @@ def test_all_stacks_are_checked_by_default(inferplan):
     assert "3 pools, 2 stores, 2 models, 2 consumers" in out
 
 
+def test_routes_are_counted_where_there_are_any(project, inferplan):
+    file = project / "stacks" / "Pulumi.local.yaml"
+    route = "  inferplan:routes: {chat-large: {backends: {llama-3-70b: 1}, consumers: [chat]}}\n"
+    file.write_text(file.read_text().rstrip() + "\n" + route)
+    _, out, _ = inferplan("validate", "local")
+    assert out.endswith("2 consumers, 1 route\n")
+
+
 def test_a_faulty_stack_is_bad_input_and_the_others_are_still_checked(project, inferplan):
     broken = project / "stacks" / "Pulumi.local.yaml"
     broken.write_text(broken.read_text().replace("replicas: 2", "replicas: two"))

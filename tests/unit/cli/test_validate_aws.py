@@ -55,3 +55,18 @@ def test_a_validation_error_has_its_line_and_the_remedy(validated, stack, old, n
     assert said in words, words
     assert f"stacks/Pulumi.{stack}.yaml:" in words
     assert "Traceback" not in words
+
+
+def test_an_unknown_type_in_the_cpu_pool_is_the_only_error(validated):
+    """Without the pool, no pool is free of taints; that is not what the user has to mend."""
+    code, words = validated("prod", "instanceTypes: [m7i.2xlarge]", "instanceTypes: [m6x.large]")
+    assert code == 2
+    assert "nodePools.system.instanceTypes[0]: 'm6x.large' is not a known instance type" in words
+    assert "1 error in stacks/Pulumi.prod.yaml" in words
+
+
+def test_a_type_of_the_cpu_table_is_judged_by_its_size(validated):
+    code, words = validated("prod", "instanceTypes: [m7i.2xlarge]", "instanceTypes: [m6i.large]")
+    assert code == 2
+    assert "nodePools" not in words
+    assert "The preheat Job requests 2000m of cpu, but nodes without taints have at most 1930m" in words

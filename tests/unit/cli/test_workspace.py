@@ -27,6 +27,6 @@ def test_a_person_types_the_name_of_a_stack_of_the_project_and_the_path_of_any_o
 def test_a_passphrase_that_is_not_a_stack_s_names_the_stack(monkeypatch):
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of another stack")
     with pytest.raises(
-        SecretsError, match=r"stacks/Pulumi\.local\.yaml:\d+:1: the passphrase in PULUMI_CONFIG_PASSPHRASE is not this stack's, or .*; set"
+        SecretsError, match=r"stacks/Pulumi\.local\.yaml:\d+:1: the passphrase in PULUMI_CONFIG_PASSPHRASE is not this stack's, or .*\. Set"
     ):
         _ = open_workspace("local").secrets

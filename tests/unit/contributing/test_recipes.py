@@ -73,6 +73,7 @@ def test_an_engine_serves_with_its_default_image(tmp_path):
     assert container["readinessProbe"]["httpGet"]["path"] == "/health"
 
 
+@pytest.mark.full
 def test_a_gateway_replaces_the_proxy(tmp_path):
     copy = follow("gateway", tmp_path)
     [ingress] = planned(copy, "entry", "kubernetes:networking.k8s.io/v1:Ingress").values()
@@ -81,6 +82,7 @@ def test_a_gateway_replaces_the_proxy(tmp_path):
     assert (rule["host"], rule["http"]["paths"][0]["path"]) == ("verse.example.org", "/sonnets")
 
 
+@pytest.mark.full
 def test_a_cloud_needs_nothing_of_the_rehearsal_the_review_or_the_policies(tmp_path):
     copy = follow("cloud", tmp_path)
     assert planned(copy, "cloudy", "inferplan:nimbus:Nodes") == {
@@ -101,7 +103,7 @@ def test_a_rule_blocks_and_explains_itself(tmp_path):
     copy = follow("rule", tmp_path)
     text = " ".join(inferplan(copy, "check", "ruled", code=1).split())
     assert "rollout-require-percentage PodDisruptionBudget/gateway" in text
-    assert "spec.maxUnavailable is not a percentage; set maxUnavailable: 25%" in text
+    assert "spec.maxUnavailable is not a percentage. Set maxUnavailable: 25%." in text
     assert "A percentage follows the number of replicas." in inferplan(copy, "check", "--explain", "rollout-require-percentage")
 
 

@@ -95,7 +95,8 @@ class Account:
                     for each, decision in names.items()
                 ]
             }
-        return {**self._fields(), **self.answers}.get(operation)
+        written = {**self._fields(), **self.answers}.get(operation)
+        return written(**parameters) if callable(written) else written
 
     def _fields(self) -> dict[str, Any]:
         quotas = [
@@ -107,6 +108,7 @@ class Account:
             "list_service_quotas": {"Quotas": quotas},
             "describe_capacity_reservations": {"CapacityReservations": [self.reservation]},
             "describe_certificate": {"Certificate": self.certificate},
+            "describe_cluster_versions": {"clusterVersions": [{"clusterVersion": "1.35", "versionStatus": "STANDARD_SUPPORT"}]},
             "describe_instance_type_offerings": {"InstanceTypeOfferings": rows},
         }
 

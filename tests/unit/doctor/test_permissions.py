@@ -14,10 +14,15 @@ from typing import Any
 import botocore.session
 import pytest
 
-from inferplan.operations.doctor.aws.permissions import EXAMPLE, LONGEST_POLICY, actions_of, policy_json, policy_of, scope_of
-from inferplan.operations.errors import OperationError, table
+from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.operations.doctor.aws.permissions import EXAMPLE, LONGEST_POLICY, actions_of, boundary_json, policy_json, policy_of, scope_of
+from inferplan.operations.errors import OperationError
+from inferplan.tables import table
+from tests.unit.aws.evaluator import Request, allowed
 
 ROOT = Path(__file__).resolve().parents[3]
+BOUNDARY = "arn:aws:iam::111122223333:policy/inferplan-boundary"
+CLUSTER = EksCluster.model_validate({"provider": "eks", "name": "inference-prod", "region": "us-east-1", "permissionsBoundary": BOUNDARY})
 DOCUMENTED = ROOT / "docs" / "doctor-policy.json"
 # Actions that are not the name of an operation (service authorization reference, read 2026-11).
 WITHOUT_OPERATION = {
@@ -37,7 +42,7 @@ def operations(service: str) -> set[str]:
 
 
 def all_types() -> list[str]:
-    return sorted(table("doctor/aws/actions")["types"])
+    return sorted(table("operations/doctor/aws/actions.toml")["types"])
 
 
 def documented_actions() -> set[str]:
@@ -57,7 +62,8 @@ def test_every_resource_that_the_program_can_create_has_its_actions():
 
 
 def test_every_action_exists():
-    actions = {*actions_of(all_types()), *table("doctor/aws/actions")["doctor"]}
+    rights = table("operations/doctor/aws/actions.toml")
+    actions = {*actions_of(all_types()), *rights["doctor"], *rights["versions"]}
     for action in sorted(actions - WITHOUT_OPERATION):
         service, _, name = action.partition(":")
         assert name.lower() in operations(service), action
@@ -67,7 +73,8 @@ def test_the_documented_policy_allows_what_all_resources_need_and_nothing_else()
     assert DOCUMENTED.read_text() == policy_json(all_types(), EXAMPLE), (
         "write it again: python -m inferplan.operations.doctor.aws.permissions > docs/doctor-policy.json"
     )
-    needed, allowed = {*actions_of(all_types()), *table("doctor/aws/actions")["doctor"]}, documented_actions()
+    rights = table("operations/doctor/aws/actions.toml")
+    needed, allowed = {*actions_of(all_types()), *rights["doctor"], *rights["versions"]}, documented_actions()
     assert {each for each in needed if not any(fnmatchcase(each, one) for one in allowed)} == set()
     # Reads alone are allowed as a whole.
     assert {each for each in allowed - needed if each.rstrip("*") == each} == set()
@@ -111,30 +118,79 @@ def allows(policy: Mapping[str, Any], action: str, resource: str) -> bool:
     ],
 )
 def test_a_policy_allows_changes_to_what_the_stack_creates_alone(action, own, foreign):
-    policy = policy_of(all_types(), scope_of(recorded(roles=["nodes"], buckets={"weights": False, "scratch": True}), "us-east-1"))
+    policy = policy_of(all_types(), scope_of(recorded(roles=["nodes"], buckets={"weights": False, "scratch": True}), CLUSTER))
     assert allows(policy, action, own)
     assert not allows(policy, action, foreign)
 
 
-def test_a_key_can_be_deleted_if_it_has_the_tag_of_the_stack():
-    policy = policy_of(all_types(), scope_of(recorded(), "us-east-1"))
-    [statement] = [each for each in policy["Statement"] if "kms:ScheduleKeyDeletion" in each["Action"]]
-    assert statement["Condition"]["StringEquals"]["aws:ResourceTag/inferplan.dev/stack"] == "prod"
+OWN, REQUEST = {"aws:ResourceTag/inferplan.dev/stack": "prod"}, {"aws:RequestTag/inferplan.dev/stack": "prod"}
+ROLE = "arn:aws:iam::111122223333:role/nodes-1a2b3c4"
+BOUNDED = {"iam:PermissionsBoundary": BOUNDARY}
+
+
+def test_nothing_is_allowed_in_another_region():
+    policy = policy_of(all_types(), scope_of(recorded(roles=["nodes"]), CLUSTER))
+    for action in ("ec2:DescribeVpcs", "ec2:DeleteVpc", "eks:CreateCluster", "ec2:RunInstances", "kms:ScheduleKeyDeletion"):
+        context = {"aws:RequestedRegion": "eu-west-1", **OWN, **REQUEST}
+        assert not allowed([policy], Request(action, "*", context=context))
+
+
+def test_writes_on_everything_have_a_condition():
+    policy = policy_of(all_types(), scope_of(recorded(roles=["nodes"], buckets={"weights": False}), CLUSTER))
+    open_ = [
+        each
+        for each in policy["Statement"]
+        if each["Resource"] == ["*"] and not {*each.get("Condition", {}).get("StringEquals", {})} - {"aws:RequestedRegion"}
+    ]
+    writes = {action for each in open_ for action in each["Action"] if not re.match(r"[a-z0-9-]+:(Describe|Get|List|Simulate)", action)}
+    assert writes == {"ec2:RunInstances"}
+
+
+def test_the_holder_of_the_policy_cannot_become_administrator():
+    """No role without the boundary, no change of the boundary policy, and the boundary itself gives no right to change IAM."""
+    policy = policy_of(all_types(), scope_of(recorded(roles=["nodes"]), CLUSTER))
+    for action in (
+        "iam:CreatePolicyVersion",
+        "iam:SetDefaultPolicyVersion",
+        "iam:DeleteRolePermissionsBoundary",
+        "iam:CreateUser",
+        "iam:AttachUserPolicy",
+    ):
+        for resource in (BOUNDARY, ROLE, "arn:aws:iam::111122223333:user/anna"):
+            assert not allowed([policy], Request(action, resource, context=BOUNDED))
+    boundary = json.loads(boundary_json())
+    for action in (
+        "iam:CreateRole",
+        "iam:PutRolePolicy",
+        "iam:AttachRolePolicy",
+        "iam:CreateUser",
+        "iam:UpdateAssumeRolePolicy",
+        "sts:AssumeRole",
+    ):
+        assert not allowed([boundary], Request(action, ROLE))
+    assert not allowed(
+        [boundary], Request("iam:PassRole", "arn:aws:iam::1:role/admin", context={"iam:PassedToService": "ec2.amazonaws.com"})
+    )
 
 
 def test_a_policy_with_many_roles_stays_within_the_limit_of_iam():
     roles = [f"model-{number:02}-with-a-name-of-more-than-forty-characters" for number in range(60)]
-    policy = policy_of(all_types(), scope_of(recorded(roles=roles), "us-east-1"))
+    policy = policy_of(all_types(), scope_of(recorded(roles=roles), CLUSTER))
     assert len(json.dumps(policy, separators=(",", ":"))) <= LONGEST_POLICY
     assert all(allows(policy, "iam:CreateRole", f"arn:aws:iam::1:role/{each[:40]}-1a2b3c4") for each in roles)
     assert not allows(policy, "iam:CreateRole", "arn:aws:iam::1:role/admin")
-    many = scope_of(recorded(roles=[f"{number:03}" for number in range(500)]), "us-east-1")
-    with pytest.raises(OperationError, match="500 roles exceeds 6144 characters"):
+    many = scope_of(recorded(roles=[f"{number:03}" for number in range(500)]), CLUSTER)
+    with pytest.raises(OperationError, match="500 roles exceeds 10240 characters"):
         policy_of(all_types(), many)
 
 
 def test_a_stack_gets_the_actions_of_its_own_resources_alone():
-    text = json.dumps(policy_of(["aws:s3/bucketVersioning:BucketVersioning"], scope_of(recorded(buckets={"weights": False}), "eu-west-1")))
+    text = json.dumps(
+        policy_of(
+            ["aws:s3/bucketVersioning:BucketVersioning"],
+            scope_of(recorded(buckets={"weights": False}), CLUSTER.model_copy(update={"region": "eu-west-1"})),
+        )
+    )
     assert "s3:PutBucketVersioning" in text
     assert "eks:CreateCluster" not in text
     assert '"aws:RequestedRegion": "eu-west-1"' in text
@@ -150,8 +206,9 @@ def test_doctor_asks_only_for_what_its_policy_allows():
     from inferplan.operations.doctor.aws.account import action_of
 
     calls: set[tuple[str, str]] = set()
-    for path in (ROOT / "inferplan" / "operations" / "doctor" / "aws").glob("*.py"):
-        calls |= set(re.findall(r'(?:ask\(|_exists\(account, )"([a-z0-9-]+)", f?"([a-z_]+)(?:"|\{)', path.read_text()))
+    prerequisites = ROOT / "inferplan" / "components" / "platforms" / "aws" / "prerequisites"
+    for path in [*(ROOT / "inferplan" / "operations" / "doctor" / "aws").glob("*.py"), *prerequisites.glob("*.py")]:
+        calls |= set(re.findall(r'(?:ask\(|find\(|_exists\(account, )"([a-z0-9-]+)", f?"([a-z_]+)(?:"|\{)', path.read_text()))
     allowed = documented_actions()
     asked = {action_of(service, operation) for service, operation in calls if operation != "get_"}
     assert len(asked) > 15

@@ -74,7 +74,7 @@ def test_the_proxy_finds_a_imported_key_by_its_end_and_holds_no_more_of_it():
 
 def test_an_imported_key_of_a_version_that_is_not_listed_is_refused():
     with pytest.raises(
-        ValueError, match=r"importedKeys has version 3, which is not in keys \(2, 1\)\. Add the version to keys, or remove it"
+        ValueError, match=r"importedKeys has version 3, which is not in keys \(1, 2\)\. Add the version to keys, or remove it"
     ):
         _consumer(keys=[2, 1], importedKeys={"3": ENCRYPTED})
 

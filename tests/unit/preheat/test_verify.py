@@ -54,5 +54,5 @@ def test_a_damaged_ready_file_is_a_problem_and_no_traceback(cache):
 
 @pytest.mark.parametrize("path", ["nothing", "."])
 def test_a_path_without_caches_says_what_to_give(tmp_path, path):
-    with pytest.raises(ValueError, match="give a share"):
+    with pytest.raises(ValueError, match="Name a share"):
         caches(tmp_path / path)

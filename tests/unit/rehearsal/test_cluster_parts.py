@@ -180,7 +180,7 @@ def test_every_event_has_one_line_of_plain_text(capsys):
 
 def test_an_error_reads_as_one_paragraph_with_the_log_quoted_below():
     error = ClusterError("kwok ended", "try again", log_tail=("a", "b"), log_path="/x.log")
-    assert str(error) == "kwok ended (whole log: /x.log); try again\n    a\n    b"
+    assert str(error) == "kwok ended (whole log: /x.log). Try again\n    a\n    b"
 
 
 def test_importing_the_cluster_costs_no_heavy_package():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -39,6 +40,7 @@ def toolbox(tmp_path, monkeypatch):
             (module / path).parent.mkdir(parents=True, exist_ok=True)
             (module / path).write_text("data")
     monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("INFERPLAN_DOWNLOAD_MIRROR", "off")
     monkeypatch.setattr(
         "inferplan.rehearsal.toolchain.go._installers", lambda: [[sys.executable, "-c", "import sys; sys.exit('no index here')"]]
     )
@@ -70,11 +72,13 @@ def test_every_program_is_built_once_with_a_step_for_each(toolbox):
     assert sorted(made.programs) == ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
     assert all(path.read_text().startswith("program ") for path in made.programs.values())
     assert [stage.name for stage in made.stages][:1] == ["node-initialize.yaml"]
-    assert [(type(event), event.index, event.total) for event in events] == [
+    notice, *steps = events
+    assert re.fullmatch(r"building etcd, kwok, kubernetes from Go modules, once: about \d+ minutes on \d+ cores", notice.text)
+    assert [(type(event), event.index, event.total) for event in steps] == [
         (kind, index, 5) for index in range(1, 6) for kind in (StepStarted, StepFinished)
     ]
     assert ensure(events.append) == made == built()
-    assert len(events) == 10
+    assert len(events) == 11
 
 
 @pytest.fixture
@@ -150,7 +154,7 @@ def builder():
 
 def first_line(process):
     assert process.stderr is not None
-    return process.stderr.readline()
+    return next(line for line in process.stderr if not line.startswith("note: "))
 
 
 def test_killed_build_is_finished_by_the_next(toolbox, tmp_path, gate):

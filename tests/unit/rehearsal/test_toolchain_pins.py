@@ -121,7 +121,7 @@ def test_an_api_group_that_is_not_pinned_is_named_with_those_that_are():
 
 
 def test_our_definitions_have_the_name_of_their_file():
-    assert crds.own_groups() == ("eks.amazonaws.com", "leaderworkerset.x-k8s.io", "ray.io")
+    assert crds.own_groups() == ("eks.amazonaws.com", "leaderworkerset.x-k8s.io", "nvidia.com", "ray.io")
     for group in crds.own_groups():
         for path, document in zip(crds.crd_files(group), crds.crd_documents(group), strict=True):
             assert document["metadata"]["name"] == path.stem

@@ -110,7 +110,9 @@ def test_another_region_is_told_to_have_other_prices():
         step("same", "pulumi:providers:aws", "aws", {"region": "eu-central-1"}, {"region": "eu-central-1"}),
         step("create", GROUP, "g", None, group()),
     ]
-    assert "the stack is in eu-central-1, whose prices differ" in render(make_report([preview(*events)]))
+    text = render(make_report([preview(*events)]))
+    assert "List prices of 2026-07-20, eu-central-1" in text
+    assert "by the ratio of one size per family" in text
 
 
 @pytest.mark.parametrize(("limit", "blocked"), [(13000, True), (13158, True), (13159, False), (20000, False)])

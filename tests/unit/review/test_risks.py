@@ -248,16 +248,18 @@ def policy(message, level="mandatory"):
 
 
 def test_a_rule_of_our_pack_is_reported_with_its_name_and_severity():
-    line = "Rules on single resources.\n[image-disallow-latest] Deployment/m spec.containers[0].image: has the tag latest; name a version\n"
+    line = (
+        "Rules on single resources.\n[image-disallow-latest] Deployment/m spec.containers[0].image: has the tag latest. Name a version.\n"
+    )
     content = preview(policy(line))
     (result,) = make_report([content], read_rule=read_rule).stacks[0].policies
     assert (result.policy, result.level) == ("image-disallow-latest", "mandatory")
     assert result.severity in ("low", "medium", "high", "critical")
-    assert result.findings == (("Deployment m", "spec.containers[0].image: has the tag latest; name a version"),)
+    assert result.findings == (("Deployment m", "spec.containers[0].image: has the tag latest. Name a version."),)
 
 
 def test_advice_that_was_not_evaluated_is_folded_and_a_violation_for_the_same_reason_blocks():
-    unknown = "x\n[image-disallow-latest] Deployment/m: is known only after an update, so the rule cannot be evaluated; name a version"
+    unknown = "x\n[image-disallow-latest] Deployment/m: is known only after an update, so the rule cannot be evaluated. Name a version."
     advised = make_report([preview(policy(unknown, "advisory"))], read_rule=read_rule)
     assert [each.evaluated for each in advised.stacks[0].policies] == [False]
     assert not advised.verdict.startswith("blocked")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.components.serving.vllm.spec import VLLM_OPTIONS, _meant, _reserved
 from tests.unit.serving.models import vllm
 from tests.unit.serving.vllm_flags import FLAGS
@@ -74,6 +75,11 @@ def test_a_reserved_environment_variable_is_refused_with_its_reason(name):
     assert name in faults(env={name: "x"})
 
 
+@pytest.mark.parametrize("engine", ["vllm", "triton", "pytriton", "ray-serve"])
+def test_every_engine_that_runs_vllm_reserves_the_variables_that_vllm_reads(engine):
+    assert {"VLLM_API_KEY", "VLLM_PORT"} <= MODEL_SPECS[engine].reserved_env.keys()
+
+
 def test_a_consumer_named_twice_is_refused():
     assert "chat is listed more than once" in faults(consumers=["chat", "batch", "chat"])
 
@@ -82,7 +88,7 @@ def test_a_consumer_named_twice_is_refused():
     ("fields", "said"),
     [
         ({"maxLoraRank": 32}, "there are none"),
-        ({"loraAdapters": {"a": "x"}, "servedModelName": "a"}, "call the adapter differently"),
+        ({"loraAdapters": {"a": "x"}, "servedModelName": "a"}, "Give the adapter another name"),
         ({"loraAdapters": {"a": "x"}, "extraArgs": ["--enable-lora"]}, "loraAdapters turns it on"),
     ],
 )

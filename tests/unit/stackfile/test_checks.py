@@ -118,7 +118,7 @@ def test_consumers_without_a_gateway_are_refused(lines):
 
 def test_more_replicas_than_the_pool_holds_are_refused(lines):
     assert lines({"replicas": 8}) == ()
-    assert "request 9 accelerators, but it has 8" in only(lines({"replicas": 9}))
+    assert "9 x 1 = 9 accelerators do not fit pool 'l40s', which has 8. Lower replicas to at most 8" in only(lines({"replicas": 9}))
 
 
 def test_surging_on_a_full_pool_is_refused_since_it_would_wait_for_ever(lines):
@@ -209,7 +209,7 @@ WIDE = {"pool": "h100", "tensorParallelSize": 8, "pipelineParallelSize": 2, "nno
 def test_a_replica_over_two_nodes_counts_all_of_its_cards_against_the_pool(lines):
     assert lines(WIDE, nodePools=H100) == ()
     found = only(lines({**WIDE, "replicas": 2}, nodePools=H100))
-    assert "With these 2 x 16, the models of pool 'h100' request 32 accelerators, but it has 16" in found
+    assert "2 x 16 = 32 accelerators do not fit pool 'h100', which has 16" in found
     assert "surge starts a successor" in only(lines({**WIDE, "rollout": "surge"}, nodePools=H100))
 
 
@@ -245,3 +245,13 @@ def test_names_that_operators_derive_are_kept_free_and_short(lines):
         lines(models={"chat": wide, "chat-group": MODEL}, nodePools=H100)
     )
     assert "allow 44" in only(lines(models={"m" * 45: wide}, nodePools=H100))
+
+
+def test_two_models_over_capacity_get_a_sentence_each_with_their_own_numbers(lines):
+    other = {**MODEL, "replicas": 10}
+    first, second = lines(models={"chat-model": {**MODEL, "replicas": 20}, "other": other})[:2]
+    assert "models.chat-model.replicas: 20 x 1 = 20 accelerators do not fit pool 'l40s', which has 8. Lower replicas to at most 8" in first
+    assert "models.other.replicas: 10 x 1 = 10 accelerators do not fit pool 'l40s', which has 8. Lower replicas to at most 8" in second
+    [found] = lines(models={"chat-model": {**MODEL, "replicas": 5}, "other": {**MODEL, "replicas": 5}})[:2]
+    assert "models.other.replicas: 5 x 1 = 5 accelerators do not fit pool 'l40s', which has 8, 5 of them for models above" in found
+    assert "Lower replicas to at most 3" in found

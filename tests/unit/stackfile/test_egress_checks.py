@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from inferplan.stackfile.checks.egress import _table
+from inferplan.tables import table
 from tests.unit.stackfile.test_checks import MODEL, only
 
 RAY: dict[str, Any] = {"engine": "ray-serve", "image": "registry.acme.example/rag:1.4.0", "rayVersion": "2.56.0", "pool": "l40s"}
@@ -124,11 +124,13 @@ def test_egress_that_does_not_do_it_is_an_error(lines, egress, env, words):
     assert "geheim" not in line
 
 
-@pytest.mark.parametrize("variable", sorted(_table()["variables"]))
+@pytest.mark.parametrize("variable", sorted(table("stackfile/checks/outgoing.toml")["variables"]))
 def test_each_token_of_the_table_needs_its_service(lines, variable):
-    assert _table()["variables"][variable] in only(lines(models=model(env={variable: SECRET})))
+    assert table("stackfile/checks/outgoing.toml")["variables"][variable] in only(lines(models=model(env={variable: SECRET})))
 
 
-@pytest.mark.parametrize("scheme", sorted(_table()["ports"]))
+@pytest.mark.parametrize("scheme", sorted(table("stackfile/checks/outgoing.toml")["ports"]))
 def test_each_scheme_of_the_table_is_a_call(lines, scheme):
-    assert f"ports: [{_table()['ports'][scheme]}]" in only(lines(models=model(env={"X": f"{scheme}://h.acme.example/a"})))
+    assert f"ports: [{table('stackfile/checks/outgoing.toml')['ports'][scheme]}]" in only(
+        lines(models=model(env={"X": f"{scheme}://h.acme.example/a"}))
+    )

@@ -25,6 +25,17 @@ ONPREM_POOL = "nodePools.gaudi2"
 
 # Stack, path of the value, what the user typed (YAML), words of the message.
 MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
+    # Lists of other tools.
+    ("local", f"{VLLM}.tolerations", "['team/night:NoSchedule']", ("{key: team/night, operator: Exists, effect: NoSchedule}",)),
+    ("local", f"{VLLM}.tolerations", "['team=search:NoExecute']", ("{key: team, value: 'search', effect: NoExecute}",)),
+    ("local", f"{VLLM}.egress", "{to: ['qdrant.vectors.svc:6333']}", ("Write {host: qdrant.vectors.svc, ports: [6333]}",)),
+    (
+        "local",
+        f"{VLLM}.egress",
+        "{to: ['https://api.x.example:443']}",
+        ("{host: api.x.example, cidrs: [<networks of its servers>], ports: [443]}",),
+    ),
+    ("local", "gateway.autoscaling", "{maxReplicas: 4, cpuPercent: 60%}", ("cpuPercent: 60.",)),
     # Sizes.
     ("local", f"{VLLM}.weights.size", "142GB", ("'142GB'", "142Gi")),
     ("local", f"{VLLM}.weights.size", "140gb", ("'140gb'", "140Gi")),
@@ -86,7 +97,6 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("prod", f"{POOL}.instanceTypes", "[g6e.4xl]", ("'g6e.4xl'", "g6e.4xlarge")),
     ("prod", "cluster.region", "us-east", ("'us-east'", "us-east-1")),
     ("prod", "cluster.create.zones", "[a, b]", ("'a'", "us-east-1a")),
-    ("prod", "cluster.create.zones", "[us-east-1a, us-east-1e]", ("us-east-1e has no EKS control plane", "us-east-1b")),
     ("prod", "cluster.create.kubernetesVersion", "1.35", ("Quote it", "'1.35'")),
     ("prod", "cluster.create.kubernetesVersion", "v1.35", ("'v1.35'", "'1.35'")),
     ("prod", "cluster.create.kubernetesVersion", "'1.30'", ("'1.30' is not in the range", "Use 1.32 to 1.36")),

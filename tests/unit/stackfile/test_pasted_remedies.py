@@ -82,6 +82,15 @@ MISTAKES: list[Row] = [
     ("local", "consumers.chat.limits", "{requestsPerMinute: 250/min}", "requestsPerMinute: 250"),
     ("local", "consumers.chat.limits", "{rpm: 250}", "requestsPerMinute: 250"),
     ("local", "monitoring.prometheus", "observability", "prometheus: {namespace: observability}"),
+    ("local", f"{M}.preheat.exclude", "'*.onnx'", 'exclude: ["*.onnx"]'),
+    ("local", "storage.shared.mountOptions", "'nfsvers=4.1,hard'", "mountOptions: [nfsvers=4.1, hard]"),
+    (
+        "local",
+        f"{M}.volumes",
+        "[{name: words, configMap: {name: words}, mountPath: /w}]",
+        "volumes: {words: {configMap: {name: words}, mountPath: /w}}",
+    ),
+    ("local", "monitoring.prometheus", "http://prom.watch.svc:9090", "prometheus: {namespace: watch, url: 'http://prom.watch.svc:9090'}"),
     # Names of other tools.
     ("local", f"{M}.shmSize", "4Gi", "sharedMemory: 4Gi"),
     ("local", f"{M}.port", "8000", None),

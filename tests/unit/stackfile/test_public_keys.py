@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from inferplan.cli import main
+from inferplan.infra.program import REHEARSAL
 from inferplan.rehearsal.engine.program.record import record
 from inferplan.rehearsal.errors import ProgramFailed
 from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, unlock
@@ -54,7 +55,8 @@ def test_the_seed_the_salt_and_the_passphrase_each_give_a_stack_away(salts_and_s
 
 def _run(seed: str, *, config: dict[str, str] | None = None, preview: bool = False, rehearsal: bool = False):
     def program() -> None:
-        runpy.run_path(str(ROOT / "inferplan" / "infra"), init_globals={"REHEARSAL": rehearsal}, run_name="__main__")
+        REHEARSAL.set(rehearsal)
+        runpy.run_path(str(ROOT / "inferplan" / "infra"), run_name="__main__")
 
     given = (EXISTING if config is None else config) | {"inferplan:apiKeySeed": seed}
     return record(

@@ -52,10 +52,7 @@ def test_min_above_max_is_an_error(lines):
 
 def test_max_is_held_against_the_pool_with_both_numbers(lines):
     line = only(lines({"min": 1, "max": 9}))
-    assert (
-        "models.chat-model.replicas.max: With these 9 x 1, the models of pool 'l40s' request 9 accelerators, but it has 8. Lower max"
-        in line
-    )
+    assert "models.chat-model.replicas.max: 9 x 1 = 9 accelerators do not fit pool 'l40s', which has 8. Lower max" in line
 
 
 def test_a_signal_of_another_engine_is_an_error_with_those_of_this_one(lines):
@@ -99,3 +96,11 @@ def test_without_a_gateway_that_counts_nothing_starts_a_model_at_zero(lines):
 def test_the_quota_of_a_queue_holds_the_maximum(lines):
     queues = {"serving": {"pools": {"l40s": {"accelerators": 2}}}}
     assert "needs 3 of nvidia.com/gpu" in only(lines({"min": 1, "max": 3}, {"queue": "serving"}, queues=queues))
+
+
+@pytest.mark.parametrize("seconds", [0, 5, 29])
+def test_a_cooldown_shorter_than_two_measurements_is_rejected_with_the_reason(lines, seconds):
+    line = only(lines({"min": 1, "max": 2, "cooldownSeconds": seconds}))
+    assert f"replicas.cooldownSeconds: {seconds} s is shorter than two measurements: KEDA reads the load every 15 s" in line
+    assert "Use at least 30" in line
+    assert lines({"min": 1, "max": 2, "cooldownSeconds": 30}) == ()

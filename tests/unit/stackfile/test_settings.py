@@ -77,7 +77,7 @@ def test_an_empty_gateway_is_no_gateway(tmp_path):
         ("path: chat", "path: 1.20", "s.yaml:10:33: models.chat.weights.path: 1.20 is not valid. Expected text. Quote it: '1.20'"),
         ("path: chat", "path: no", "s.yaml:10:39: models.chat.weights.path: no is ambiguous: some YAML parsers read a boolean, others text."),
         ("nodes: 2", "nodes: '2'", "s.yaml:4:59: nodePools.l40s.nodes: '2' is not valid. Expected a whole number. Remove the quotes."),
-        ("nodes: 2", "nodes: 0", "s.yaml:4:59: nodePools.l40s.nodes: 0 is not valid. Expected at least 1."),
+        ("nodes: 2", "nodes: 0", "s.yaml:4:59: nodePools.l40s.nodes: 0 is not valid. Expected at least 1. Raise it to 1 or more."),
         ("nodes: 2", "nodes: two", "s.yaml:4:59: nodePools.l40s.nodes: 'two' is not valid. Expected a whole number."),
         ("    l40s:", "    L40S:", "s.yaml:4:5: nodePools.L40S: 'L40S' is not a valid name. Expected a Kubernetes name: "),
         ("pool: l40s", "pool: l40s\n      rollout: Surge", "s.yaml:12:7: models.chat.rollout: 'Surge' is not valid. Expected inPlace or surge. Did you mean 'surge'?"),

@@ -9,15 +9,16 @@ function begun(r) {
     const model = r.variables.counted_model;
     if (model) {
         ngx.shared.requests.incr('begun ' + model, 1);
-        r.variables.begun = '1';
+        r.variables.begun = model;
     }
     return '';
 }
 
 // Evaluated for the access log, so once for each request that has ended; the empty result keeps it out of the log.
 function ended(r) {
-    if (r.variables.begun === '1') {
-        ngx.shared.requests.incr('ended ' + r.variables.counted_model, 1);
+    // The fallback of a route is another model by now.
+    if (r.variables.begun) {
+        ngx.shared.requests.incr('ended ' + r.variables.begun, 1);
     }
     if (r.variables.held === '1') {
         ngx.shared.requests.incr('held', -1);

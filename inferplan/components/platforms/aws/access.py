@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pulumi
 from pulumi_aws import eks
 
-from inferplan.components.platforms.aws.lookups import caller_arn
+from inferplan.components.platforms.aws.lookups import caller_arn, role_arn
+from inferplan.components.platforms.aws.principals import principal_of, without_path
 
 if TYPE_CHECKING:
     from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
@@ -63,25 +64,20 @@ def _access(
 async def warn_about_access(admins: Sequence[str], options: pulumi.InvokeOptions) -> None:
     """Warn at preview if the caller is not an administrator, instead of failing 15 minutes later when the cluster exists."""
     caller = await caller_arn(options)
-    if caller is not None and principal_of(caller) not in [_without_path(each) for each in admins]:
-        pulumi.log.warn(
-            f"cluster.create.admins does not include the caller {caller}, so the cluster will deny it unless it has another access entry. "
-            f"Add {principal_of(caller)} (with its path, if any), or run this as one of {', '.join(admins)}."
-        )
-
-
-def principal_of(session_arn: str) -> str:
-    """Return the role or user of `session_arn` without its path, which the ARN of a role session does not contain."""
-    account, _, resource = session_arn.split(":", 4)[4].partition(":")
-    kind, _, rest = resource.partition("/")
-    if kind == "assumed-role":
-        return f"arn:aws:iam::{account}:role/{rest.partition('/')[0]}"
-    return _without_path(session_arn)
-
-
-def _without_path(arn: str) -> str:
-    head, _, rest = arn.partition("/")
-    return f"{head}/{rest.rpartition('/')[2]}" if rest else head
+    if caller is None:
+        return
+    principal = principal_of(caller)
+    live = await role_arn(principal, options)
+    own = live or without_path(principal)
+    if own in (admins if live else [without_path(each) for each in admins]):
+        return
+    path = (
+        "" if live or ":user/" in principal else f" with its path (aws iam get-role --role-name {own.rpartition('/')[2]} --query Role.Arn)"
+    )
+    pulumi.log.warn(
+        f"cluster.create.admins does not include the caller {caller}, so the cluster will deny it unless it has another access entry. "
+        f"Add {own}{path}, or run this as one of {', '.join(admins)}."
+    )
 
 
 def kubeconfig(home: EksClusterHandle) -> pulumi.Output[str]:

@@ -54,7 +54,8 @@ def addons_before_nodes(
 ) -> tuple[pulumi.Resource, ...]:
     """Create the network, proxy and identity agent add-ons: DaemonSets that are healthy without nodes, and that nodes need to become Ready."""
     trust = pod_identity_trust(cluster=spec.name, namespace="kube-system", account="aws-node")
-    cni = iam.Role(autonamed(f"{name}-cni", ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
+    document, boundary = pulumi.Output.json_dumps(trust), spec.permissions_boundary
+    cni = iam.Role(autonamed(f"{name}-cni", ROLE_NAME), assume_role_policy=document, permissions_boundary=boundary, opts=child)
     rights = iam.RolePolicyAttachment(f"{name}-cni", role=cni.name, policy_arn=_CNI_POLICY, opts=child)
     identity: eks.AddonPodIdentityAssociationArgsDict = {"role_arn": cni.arn, "service_account": "aws-node"}
     return (

@@ -90,7 +90,7 @@ def _node_class(spec: EksPool, home: EksClusterHandle, identity: NodeIdentity, i
     node_class: dict[str, Any] = {
         "role": identity.name,
         "subnetSelectorTerms": _subnets(spec, home),
-        "securityGroupSelectorTerms": [{"id": home.security_group}, {"id": identity.group}],
+        "securityGroupSelectorTerms": [{"id": each} for each in (home.security_group, identity.group, *(spec.security_groups or ()))],
         "networkPolicy": "DefaultAllow",
         "ephemeralStorage": {"size": f"{-(-root_volume_bytes(spec, images) // _GI)}Gi"},
     }
@@ -101,7 +101,7 @@ def _node_class(spec: EksPool, home: EksClusterHandle, identity: NodeIdentity, i
 
 def _subnets(spec: EksPool, home: EksClusterHandle) -> Any:
     zones = spec.only_zones
-    chosen = [subnet for zone, subnet in home.subnets.items() if zones is None or zone in zones]
+    chosen: list[Any] = list(spec.subnets or ()) or [subnet for zone, subnet in home.subnets.items() if zones is None or zone in zones]
     if chosen:
         return [{"id": subnet} for subnet in chosen]
     return pulumi.Output.from_input(home.own_subnets).apply(lambda subnets: [{"id": subnet} for subnet in subnets])

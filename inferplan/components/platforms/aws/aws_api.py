@@ -1,8 +1,4 @@
-"""Values that the AWS API accepts, and the offers of instance types: a plan rejects offline what AWS would reject after ten minutes.
-
-The values are in `aws_api.json` and `offerings.json` (see `tables.py`), and in the constants below that no service model contains.
-The table has no accounts, quotas or prices. A type or region that it does not list is unknown.
-"""
+"""Values that the AWS API accepts (`aws_api.json`) and offers of instance types (`offerings.json`): a plan rejects the others offline."""
 
 from __future__ import annotations
 

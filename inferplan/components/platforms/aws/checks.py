@@ -76,6 +76,8 @@ def _zone_errors(name: str, pool: EksPool, cluster: EksClusterFields) -> Iterato
     if pool.capacity_reservation is not None:
         zones.append(((*here, "capacityReservation", "zone"), pool.capacity_reservation.zone))
     for path, zone in zones:
+        if pool.subnets is not None and aws_api.region_of_zone(zone) == cluster.region:
+            continue
         if aws_api.region_of_zone(zone) != cluster.region:
             problem = f"{zone!r} is not a zone of {cluster.region}, the cluster's region."
             yield SpecError(path, f"{problem} Use one of that region, for example {cluster.region}a.")

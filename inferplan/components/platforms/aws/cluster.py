@@ -1,7 +1,4 @@
-"""The EKS cluster of a stack, existing or created, with its handle for the other AWS components (`home`).
-
-An existing cluster is only looked up: its add-ons, logs and access entries are not changed.
-"""
+"""The EKS cluster of a stack, existing (only looked up) or created, with its handle for the other AWS components (`home`)."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.creation_spec import EksCreation
 from inferplan.components.platforms.aws.iam import ROLE_NAME, service_trust
-from inferplan.components.platforms.aws.lookups import look_up
+from inferplan.components.platforms.aws.lookups import look_up, private_subnets
 from inferplan.components.platforms.aws.network import EksNetwork, network_name
 
 # EKS user guide, "Amazon EKS Auto Mode cluster IAM role", read 2026-11.
@@ -40,7 +37,7 @@ def adopted_cluster(spec: EksClusterFields, *, provider: pulumi.ProviderResource
         service_cidr=cluster.kubernetes_network_configs[0].service_ipv4_cidr,
         vpc=cluster.vpc_config.vpc_id,
         subnets=_existing_subnets(spec, options),
-        own_subnets=cluster.vpc_config.subnet_ids.apply(sorted),
+        own_subnets=cluster.vpc_config.apply(lambda network: private_subnets(network, options)),
     )
 
 
@@ -48,7 +45,9 @@ def _common_fields(spec: EksClusterFields, cluster: eks.Cluster | pulumi.Output[
     """Return the fields of the handle that an existing and a created cluster have in common."""
     issuer = cluster.identities[0].oidcs[0].issuer
     return {
+        "spec_name": spec.name,
         "region": spec.region,
+        "account": spec.known_account or cluster.arn.apply(lambda arn: arn.split(":")[4]),
         "arn": cluster.arn,
         "endpoint": cluster.endpoint,
         "kubernetes_version": cluster.version,
@@ -59,6 +58,7 @@ def _common_fields(spec: EksClusterFields, cluster: eks.Cluster | pulumi.Output[
             lambda known: f"arn:aws:iam::{known[0].split(':')[4]}:oidc-provider/{_without_scheme(known[1])}"
         ),
         "tags": spec.tags,
+        "boundary": spec.permissions_boundary,
     }
 
 
@@ -86,7 +86,9 @@ class CreatedCluster(pulumi.ComponentResource):
         description = f"Secrets of the EKS cluster {spec.name}"
         key = kms.Key(name, description=description, enable_key_rotation=True, deletion_window_in_days=30, opts=protected)
         trust = service_trust("eks.amazonaws.com", tags_session=spec.has_auto_mode)
-        role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=pulumi.Output.json_dumps(trust), opts=child)
+        boundary = spec.permissions_boundary
+        document = pulumi.Output.json_dumps(trust)
+        role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=document, permissions_boundary=boundary, opts=child)
         policies = {name: "AmazonEKSClusterPolicy"}
         if spec.has_auto_mode:
             policies |= {f"{name}-{policy}": policy for policy in _AUTO_MODE_POLICIES}
@@ -95,9 +97,12 @@ class CreatedCluster(pulumi.ComponentResource):
             for right, policy in policies.items()
         ]
         # EKS would create the log group itself, without retention, and a destroy would leave it.
-        logs = cloudwatch.LogGroup(name, name=f"/aws/eks/{spec.name}/cluster", retention_in_days=create.log_retention_days, opts=child)
+        logs: list[pulumi.Resource] = []
+        if create.log_group == "create":
+            group = f"/aws/eks/{spec.name}/cluster"
+            logs.append(cloudwatch.LogGroup(name, name=group, retention_in_days=create.log_retention_days, opts=child))
         # Without its permissions EKS cannot delete its network interfaces; the log group must exist first.
-        after = pulumi.ResourceOptions.merge(protected, pulumi.ResourceOptions(depends_on=[*rights, logs]))
+        after = pulumi.ResourceOptions.merge(protected, pulumi.ResourceOptions(depends_on=[*rights, *logs]))
         cluster = _cluster(name, spec, create, role=role, key=key, subnets=list(subnets.values()), opts=after)
         self.access: tuple[pulumi.Resource, ...] = administrators(name, create.admins, cluster.name, opts=child)
         pulumi.Output.from_input(warn_about_access(create.admins, lookup))

@@ -57,10 +57,7 @@ _OWN_RULES = (
 
 
 class ClusterAutoscaler(pulumi.ComponentResource):
-    """The Cluster Autoscaler, with the AWS role that changes the sizes of the cluster's node groups and of no others.
-
-    `ready` is the Deployment.
-    """
+    """The Cluster Autoscaler, with the AWS role that changes the sizes of the cluster's node groups and of no others."""
 
     def __init__(
         self,

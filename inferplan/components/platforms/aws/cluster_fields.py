@@ -1,7 +1,4 @@
-"""The settings of an EKS cluster: an existing one, or one to create with its network.
-
-They contain no credentials: the caller's credentials select the AWS account.
-"""
+"""The settings of an EKS cluster: an existing one, or one to create with its network."""
 
 from __future__ import annotations
 
@@ -15,7 +12,8 @@ from inferplan.components.nodes.pool import NodeLocation, Pool
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.platforms.aws.auto_mode import preferred
 from inferplan.components.platforms.aws.cluster_handle import CONTROLLERS_NAMESPACE
-from inferplan.components.platforms.aws.creation_spec import AwsZone, EksCreation, Region, SubnetId
+from inferplan.components.platforms.aws.creation_spec import AwsZone, EksCreation, Region
+from inferplan.components.platforms.aws.pool_parts import SubnetId
 from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
 from inferplan.components.platforms.platform import Cluster, Sections, no_controller
 from inferplan.components.spec import FieldError, KeyPath
@@ -50,6 +48,8 @@ class EksClusterFields(Cluster, ABC):
     """The AWS account of this stack. Credentials of another account are rejected. Default: any account."""
     identity: Literal["podIdentity", "irsa"] = "podIdentity"
     """The way in which pods get AWS roles: EKS Pod Identity (an existing cluster needs its agent), or IRSA with the cluster's OIDC provider."""
+    permissions_boundary: Annotated[str, StringConstraints(pattern=r"^arn:aws:iam::[0-9]{12}:policy/[A-Za-z0-9+=,.@_/-]+$")] | None = None
+    """The permissions boundary of every role that the stack creates, for example that of `inferplan doctor --boundary`. Default: none."""
     cni_uses_node_role: bool = True
     """True if the VPC CNI of an existing cluster uses the permissions of the nodes; false if it has its own role."""
     tags: dict[Annotated[str, StringConstraints(min_length=1, max_length=128)], Annotated[str, StringConstraints(max_length=256)]] = {}
@@ -57,8 +57,8 @@ class EksClusterFields(Cluster, ABC):
 
     # Tags, protection and logs show at the resources.
     stated: ClassVar[Mapping[str, Any]] = {
-        "create": {"kubernetes_version", "support", "zones", "public_access_cidrs", "admins", "log_retention_days", "protect"},
-        **dict.fromkeys(("name", "region", "tags"), True),
+        "create": {"kubernetes_version", "support", "zones", "public_access_cidrs", "admins", "log_retention_days", "log_group", "protect"},
+        **dict.fromkeys(("name", "region", "tags", "permissions_boundary"), True),
     }
     cloud: ClassVar[str | None] = "AWS"
     controllers_namespace: ClassVar[str | None] = CONTROLLERS_NAMESPACE
@@ -83,6 +83,13 @@ class EksClusterFields(Cluster, ABC):
     @property
     def location(self) -> NodeLocation:
         return NodeLocation(region=self.region, zones=self.zones)
+
+    @property
+    def known_account(self) -> str | None:
+        """The account of the stack, if the file says it: as `account`, or for IRSA as the account of all administrators."""
+        admins = [] if self.create is None or self.identity != "irsa" else self.create.admins
+        accounts = {arn.split(":")[4] for arn in admins}
+        return self.account or (accounts.pop() if len(accounts) == 1 else None)
 
     @property
     def is_created(self) -> bool:
@@ -165,6 +172,11 @@ class EksClusterFields(Cluster, ABC):
         if outside:
             subject = f"Zone {outside[0]} is" if len(outside) == 1 else f"Zones {', '.join(outside)} are"
             yield f"{subject} not in region {self.region}. Use zones of that region, for example {self.region}a, or change region."
+
+        by_subnet = {subnet: zone for zone, subnet in (self.subnets or {}).items()}
+        for zone, subnet in (self.subnets or {}).items():
+            if by_subnet[subnet] != zone:
+                yield f"subnets has {subnet} for {zone} and {by_subnet[subnet]}, and a subnet is in one zone. Use a subnet of each zone."
 
     def _creation_errors(self, create: EksCreation, outside: list[str]) -> Iterator[str]:
         if (self.subnets is None) == (create.zones is None):

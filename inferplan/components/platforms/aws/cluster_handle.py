@@ -16,12 +16,14 @@ CONTROLLERS_NAMESPACE = "cluster-controllers"
 class EksClusterHandle:
     """Outputs of an EKS cluster for pools, stores, identities and the Kubernetes provider.
 
-    `subnets` are private subnets by zone, empty if only the cluster's own subnets (`own_subnets`) are known. `before_nodes`
+    `spec_name` is the name in the stack file. `subnets` are private subnets by zone, empty if only the cluster's own subnets (`own_subnets`) are known. `before_nodes`
     must exist before a node can join.
     """
 
     name: pulumi.Input[str]
+    spec_name: str
     region: str
+    account: pulumi.Input[str]
     arn: pulumi.Output[str]
     endpoint: pulumi.Output[str]
     certificate_authority: pulumi.Output[str]
@@ -34,4 +36,5 @@ class EksClusterHandle:
     subnets: Mapping[str, pulumi.Input[str]]
     own_subnets: pulumi.Input[list[str]]
     tags: Mapping[str, str]
+    boundary: str | None = None
     before_nodes: tuple[pulumi.Resource, ...] = field(default=(), repr=False)

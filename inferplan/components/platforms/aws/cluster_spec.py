@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inferplan.components.nodes.pool import Pool
 from inferplan.components.platforms.aws import aws_api, checks
 from inferplan.components.platforms.aws.auto_mode import preferred
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
 from inferplan.components.platforms.platform import Platform, Sections
 from inferplan.components.spec import SpecError
+from inferplan.tables import table
 
 
 class EksCluster(EksClusterFields):
@@ -25,6 +27,13 @@ class EksCluster(EksClusterFields):
 
         return aws_platform(self, sections, stack)
 
+    def node_usd_per_hour(self, pool: Pool) -> float | None:
+        name = pool.node_type
+        home = table("review/data/prices.toml")["region"]
+        rows = table("review/data/ec2.csv" if self.region == home else "review/data/regions.csv")
+        prices = (row["usdPerHour"] for row in rows if row["type"] == name and row.get("region", home) == self.region)
+        return next((float(price) for price in prices if price), None)
+
     def notes(self, sections: Sections) -> Iterator[str]:
         """Yield how to reach a private API server, why pools stay node groups, and which may be in zones without their instance types."""
         if self.create is not None and not self.create.public_access_cidrs:
@@ -35,6 +44,12 @@ class EksCluster(EksClusterFields):
             )
         if self.autoscaler is not None and sections.node_pools and not node_groups(sections):
             yield f"cluster.autoscaler: {self.autoscaler} has no effect, because EKS Auto Mode adds the nodes of every pool. Remove it."
+        chosen = [name for name, pool in sections.node_pools.items() if isinstance(pool, EksPool) and pool.subnets is None]
+        if self.create is None and self.subnets is None and chosen:
+            yield (
+                f"nodePools: nodes of {', '.join(chosen)} start in the private subnets of cluster {self.name}; a preview with AWS credentials names "
+                "them. To choose others, set subnets of the pool."
+            )
         keepers = {store.node_pool for store in sections.storage.values()}
         for name, pool in sections.node_pools.items():
             if isinstance(pool, EksPool) and self.has_auto_mode and not pool.is_auto_mode:

@@ -24,10 +24,7 @@ Rule = tuple[str, list[str], list[str]] | tuple[str, list[str], list[str], list[
 
 
 class Controller:
-    """The controller `name`: its service account, with an AWS role that has the permissions `document`.
-
-    `role` is the name of the role. `ready` must exist before pods of the service account start.
-    """
+    """The controller `name`: its service account, with an AWS role that has the permissions `document`; `ready` comes before its pods."""
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from inferplan.components.nodes.pool import Zone
 from inferplan.components.platforms.aws import aws_api
+from inferplan.components.platforms.aws.principals import admin_arn
 from inferplan.components.spec import Spec, duplicates
 
 _SMALLEST_NETWORK, _LARGEST_NETWORK = 20, 16
@@ -63,21 +64,13 @@ def _aws_zone(zone: str) -> str:
     return zone
 
 
-def _control_plane_zone(zone: str) -> str:
-    # CreateCluster answers UnsupportedAvailabilityZoneException for it (eksctl-io/eksctl#817, read 2026-11).
-    if zone == "us-east-1e":
-        raise ValueError("us-east-1e has no EKS control plane. Use two other zones, for example us-east-1a and us-east-1b.")
-    return zone
-
-
 AwsZone = Annotated[Zone, AfterValidator(_aws_zone)]
-ControlPlaneZone = Annotated[AwsZone, AfterValidator(_control_plane_zone)]
 Region = Annotated[str, AfterValidator(_region), Field(description="An AWS region with EKS, for example us-east-1.")]
-SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$"), Field(description="subnet-0123456789abcdef0")]
 PrincipalArn = Annotated[
     str,
     StringConstraints(pattern=r"^arn:aws:iam::[0-9]{12}:(role|user)/[A-Za-z0-9+=,.@_/-]+$"),
-    Field(description="The ARN of an IAM role or user: arn:aws:iam::<account>:role/<name>."),
+    AfterValidator(admin_arn),
+    Field(description="The ARN of an IAM role or user, with its path: arn:aws:iam::<account>:role/<path><name>."),
 ]
 
 
@@ -97,7 +90,7 @@ class EksCreation(Spec):
     """The Kubernetes version, for example '1.34'. Raising it upgrades control plane and nodes in place; EKS rejects lowering it."""
     cidr: Annotated[str, AfterValidator(_network)] = "10.64.0.0/16"
     """The network of the created VPC. Ignored if subnets is set."""
-    zones: Annotated[list[ControlPlaneZone], Field(min_length=2, max_length=6)] | None = None
+    zones: Annotated[list[AwsZone], Field(min_length=2, max_length=6)] | None = None
     """At least two zones of the created VPC. Each gets a private and a small public subnet."""
     nat: Literal["single", "perZone"] = "perZone"
     """NAT gateways: one per zone, so that a zone failure does not affect other zones, or a single cheaper one."""
@@ -108,6 +101,8 @@ class EksCreation(Spec):
     """Roles and users with full access. Include the one that runs this stack: creating the cluster grants no access."""
     log_retention_days: Literal[30, 90, 180, 365, 731] = 90
     """Days to keep the logs of the control plane. All five log types are enabled."""
+    log_group: Literal["create", "existing"] = "create"
+    """The log group of the control plane: `existing` leaves one that is there already, with its retention, as EKS makes again after a destroy."""
     support: Literal["STANDARD", "EXTENDED"] = "STANDARD"
     """At the end of standard support, STANDARD upgrades the cluster automatically; EXTENDED keeps the version at a higher price."""
     addons: dict[Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,99}$")], AddonSettings] = {}

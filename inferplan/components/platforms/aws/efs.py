@@ -1,7 +1,4 @@
-"""An EFS file system as a model store: encrypted, mountable only from the pools, and exported as a claim.
-
-Pods mount an access point over TLS, so they need neither root nor an AWS role. An existing file system is only mounted.
-"""
+"""An EFS file system as a model store: encrypted, mountable over TLS from the pools only, and exported as a claim."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pulumi
 from pulumi_aws import eks, iam
 
 from inferplan.components.handles import WorkloadIdentity
-from inferplan.components.naming import autonamed
+from inferplan.components.naming import autonamed, bounded, content_key
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 
 Document = dict[str, Any]
@@ -61,10 +61,16 @@ def pod_identity_trust(*, cluster: str, namespace: str, account: str) -> Documen
     return _trust_document({"Service": "pods.eks.amazonaws.com"}, ["sts:AssumeRole", "sts:TagSession"], expected)
 
 
-def irsa_trust(*, provider_arn: str, issuer: str, namespace: str, account: str) -> Document:
-    """Return a trust policy for pods of one service account with the cluster's OIDC provider. `issuer` has no https://."""
-    expected = {f"{issuer}:aud": "sts.amazonaws.com", f"{issuer}:sub": f"system:serviceaccount:{namespace}:{account}"}
-    return _trust_document({"Federated": provider_arn}, "sts:AssumeRoleWithWebIdentity", expected)
+def irsa_trust(*, provider_arn: pulumi.Output[str], issuer: pulumi.Output[str], namespace: str, account: str) -> iam.PolicyDocumentArgsDict:
+    """Return a trust policy for pods of one service account with the cluster's OIDC provider. `issuer` has no https://.
+
+    The id of a new cluster's issuer is known only after an update; a plan shows the rest.
+    """
+    subject = f"system:serviceaccount:{namespace}:{account}"
+    expected = issuer.apply(lambda host: {f"{host}:aud": "sts.amazonaws.com", f"{host}:sub": subject})
+    condition = {"StringEquals": expected}
+    statement = {"Effect": "Allow", "Principal": {"Federated": provider_arn}, "Action": "sts:AssumeRoleWithWebIdentity"}
+    return partial_document({**statement, "Condition": condition})
 
 
 def objects_read(*, bucket: str, prefix: str) -> Document:
@@ -125,15 +131,24 @@ def pod_role(
     parent: pulumi.Resource,
 ) -> PodRole:
     """Create the role of the service account `name` in `namespace` with the policies, by the cluster's `method`."""
-    trust = pulumi.Output.json_dumps(_trust(home, method, namespace, name))
-    role = iam.Role(autonamed(name, ROLE_NAME), assume_role_policy=trust, opts=pulumi.ResourceOptions(parent=parent))
+    is_irsa = method == "irsa"
+    # The annotation of IRSA contains the role's ARN. With a fixed name a plan shows it, without a role that exists.
+    fixed = bounded(f"{home.spec_name}-{name}", content_key(home.region, home.spec_name, namespace, name), ROLE_NAME) if is_irsa else None
+    role = iam.Role(
+        autonamed(name, ROLE_NAME),
+        name=fixed,
+        assume_role_policy=_trust(home, method, namespace, name),
+        permissions_boundary=home.boundary,
+        opts=pulumi.ResourceOptions(parent=parent),
+    )
     rights: list[pulumi.Resource] = []
     for policy_name, policy in policies.items():
         # Sequential, so that waiting for the last one waits for all.
         after = pulumi.ResourceOptions(parent=parent, depends_on=list(rights))
         rights.append(iam.RolePolicy(policy_name, role=role.name, policy=policy, opts=after))
-    if method == "irsa":
-        return PodRole(name=role.name, arn=role.arn, annotations={"eks.amazonaws.com/role-arn": role.arn}, ready=rights[-1])
+    if is_irsa:
+        arn = pulumi.Output.concat("arn:aws:iam::", home.account, f":role/{fixed}")
+        return PodRole(name=role.name, arn=role.arn, annotations={"eks.amazonaws.com/role-arn": arn}, ready=rights[-1])
     association = eks.PodIdentityAssociation(
         name,
         cluster_name=home.name,
@@ -146,12 +161,14 @@ def pod_role(
     return PodRole(name=role.name, arn=role.arn, annotations={}, ready=association)
 
 
-def _trust(home: EksClusterHandle, method: Literal["podIdentity", "irsa"], namespace: str, account: str) -> pulumi.Output[Document]:
-    if method == "podIdentity":
-        cluster = pulumi.Output.from_input(home.name)
-        return cluster.apply(lambda name: pod_identity_trust(cluster=name, namespace=namespace, account=account))
-    provider = pulumi.Output.all(home.oidc_provider_arn, home.oidc_issuer)
-    return provider.apply(lambda oidc: irsa_trust(provider_arn=oidc[0], issuer=oidc[1], namespace=namespace, account=account))
+def _trust(
+    home: EksClusterHandle, method: Literal["podIdentity", "irsa"], namespace: str, account: str
+) -> pulumi.Output[str] | iam.PolicyDocumentArgsDict:
+    if method == "irsa":
+        return irsa_trust(provider_arn=home.oidc_provider_arn, issuer=home.oidc_issuer, namespace=namespace, account=account)
+    cluster = pulumi.Output.from_input(home.name)
+    trust = cluster.apply(lambda name: pod_identity_trust(cluster=name, namespace=namespace, account=account))
+    return pulumi.Output.json_dumps(trust)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pulumi import RunError
+
 SERVICES = ("cloudwatch", "ec2", "efs", "eks", "iam", "kms", "s3")
 _PACKAGE = "pulumi_aws"
 _SUFFIXES = ("Args", "ArgsDict", "Result")
@@ -22,10 +24,10 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def install() -> None:
-    """Install a lazy package for each of `SERVICES` that is not loaded yet."""
+    """Install a lazy package for each of `SERVICES` that is not loaded yet. Raises RunError if pulumi_aws is missing."""
     package_spec = util.find_spec(_PACKAGE)
     if package_spec is None or package_spec.submodule_search_locations is None:
-        return
+        raise RunError("A cluster of EKS needs the package pulumi-aws, which is not installed. Install inferplan[aws] instead of inferplan")
     for service in SERVICES:
         name = f"{_PACKAGE}.{service}"
         spec = machinery.PathFinder.find_spec(name, package_spec.submodule_search_locations)

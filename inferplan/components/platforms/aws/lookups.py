@@ -1,12 +1,10 @@
-"""Looks up existing AWS resources that a stack names, and the caller's identity, so that errors name the field to correct.
-
-It only reads. Without credentials, the engine of a plan returns placeholders.
-"""
+"""Looks up existing AWS resources that a stack names, and the caller's identity, so that errors name the field to correct."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import pulumi
@@ -62,9 +60,49 @@ async def look_up_kms_key(arn: str, *, key: str, options: pulumi.InvokeOptions) 
     return arn
 
 
+async def private_subnets(network: Any, options: pulumi.InvokeOptions) -> list[str]:
+    """Return the private subnets among those of an existing cluster, and name them. Nodes have no public address, so in a public subnet,
+    which a route to an internet gateway makes public, they would reach nothing.
+    """
+    subnets, key, remedy = sorted(network.subnet_ids), "cluster.name", "Set subnets of the pools."
+    ask = partial(look_up_if_permitted, name=network.vpc_id, key=key, remedy=remedy, options=options)
+    listed = await ask("aws:ec2/getRouteTables:getRouteTables", {"vpcId": network.vpc_id})
+    tables = [await ask("aws:ec2/getRouteTable:getRouteTable", {"routeTableId": each}) for each in listed.get("ids") or ()]
+    chosen = without_public(subnets, tables)
+    if not chosen:
+        raise pulumi.RunError(
+            f"{key}: all subnets of the cluster are public ({', '.join(subnets)}), and nodes get no public address. {remedy}"
+        )
+    pulumi.info(f"nodes without subnets in the stack file start in the private subnets of the cluster: {', '.join(chosen)}")
+    return chosen
+
+
+def without_public(subnets: Sequence[str], tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return those of `subnets` whose route table has no internet gateway. A subnet without an own table has the main one of its VPC."""
+    is_public, main = {}, False
+    for table in tables:
+        through = any(str(route.get("gatewayId") or "").startswith("igw-") for route in table.get("routes") or ())
+        for each in table.get("associations") or ():
+            main = through if each.get("main") else main
+            is_public |= {each["subnetId"]: through} if each.get("subnetId") else {}
+    return [each for each in subnets if not is_public.get(each, main)]
+
+
 async def caller_arn(options: pulumi.InvokeOptions) -> str | None:
     """Return the ARN of the provider's credentials; None in a plan without credentials."""
     answer = await pulumi.runtime.invoke_async("aws:index/getCallerIdentity:getCallerIdentity", {}, opts=options)
+    return (answer or {}).get("arn")
+
+
+async def role_arn(principal: str, options: pulumi.InvokeOptions) -> str | None:
+    """Return the ARN, with its path, of the role that has the name in `principal`; None for a user, or if the caller may not read roles."""
+    if ":role/" not in principal:
+        return None
+    try:
+        name = principal.rpartition("/")[2]
+        answer = await pulumi.runtime.invoke_async("aws:iam/getRole:getRole", {"name": name}, opts=options)
+    except Exception:  # noqa: BLE001 - without permission iam:GetRole the warning names the command that prints the ARN
+        return None
     return (answer or {}).get("arn")
 
 

@@ -1,7 +1,4 @@
-"""The VPC of a created cluster: private subnets for nodes, small public subnets for NAT, and a gateway endpoint for S3.
-
-No node has a public address, and no connection from the internet is admitted.
-"""
+"""The VPC of a created cluster: private subnets for nodes, small public subnets for NAT, and a gateway endpoint for S3."""
 
 from __future__ import annotations
 
@@ -20,10 +17,7 @@ def network_name(cluster: str) -> str:
 
 
 class EksNetwork(pulumi.ComponentResource):
-    """A VPC in `zones`; `private` are its private subnets by zone.
-
-    Nodes need `routes` to reach anything, and no argument of a node group refers to them.
-    """
+    """A VPC in `zones`; `private` are its private subnets by zone, and nodes need `routes` to reach anything."""
 
     def __init__(
         self, name: str, spec: EksCreation, *, zones: tuple[str, ...], region: str, opts: pulumi.ResourceOptions | None = None

@@ -43,7 +43,8 @@ class NodeIdentity(pulumi.ComponentResource):
     def __init__(self, name: str, *, home: EksClusterHandle, policies: tuple[str, ...], opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("inferplan:nodes:NodeIdentity", name, {"spec": {"policies": list(policies)}}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        role = iam.Role(name, assume_role_policy=pulumi.Output.json_dumps(service_trust("ec2.amazonaws.com")), opts=child)
+        trust = pulumi.Output.json_dumps(service_trust("ec2.amazonaws.com"))
+        role = iam.Role(name, assume_role_policy=trust, permissions_boundary=home.boundary, opts=child)
         self.arn: pulumi.Output[str] = role.arn
         self.name: pulumi.Output[str] = role.name
         # A node group whose role lost its rights cannot drain its nodes when it is deleted, so groups depend on these.
@@ -95,7 +96,7 @@ class EksNodePool(pulumi.ComponentResource):
             name,
             spec,
             home=home,
-            groups=[home.security_group, identity.group, *efa],
+            groups=[home.security_group, identity.group, *(spec.security_groups or ()), *efa],
             image=image,
             images=images,
             directories=directories,
@@ -186,6 +187,8 @@ def _from_zero(spec: EksPool, target: NodeTarget) -> dict[str, str]:
 
 
 def _subnets(spec: EksPool, home: EksClusterHandle) -> pulumi.Input[list[str]] | list[pulumi.Input[str]]:
+    if spec.subnets is not None:
+        return list(spec.subnets)
     if spec.only_zones is None:
         return list(home.subnets.values()) or home.own_subnets
     return [home.subnets[zone] for zone in spec.only_zones]

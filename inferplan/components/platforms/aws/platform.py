@@ -18,6 +18,7 @@ from inferplan.components.platforms.aws.efs import EfsStore
 from inferplan.components.platforms.aws.load_balancers import AUTO_MODE, CONTROLLER
 from inferplan.components.platforms.aws.nodes import declare_nodes
 from inferplan.components.platforms.aws.pool_spec import EksPool
+from inferplan.components.platforms.aws.prerequisites.preview import warn_about_prerequisites
 from inferplan.components.platforms.aws.s3 import AwsS3Store
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.components.platforms.platform import Platform, Sections, StoreSite
@@ -86,6 +87,8 @@ def aws_platform(cluster: EksClusterFields, sections: Sections, stack: str) -> A
     else:
         created = CreatedCluster(cluster.name, cluster, cluster.create, node_groups=node_groups, opts=options)
         home, access = created.home, created.access
+    lookup = pulumi.InvokeOptions(provider=provider)
+    pulumi.Output.from_input(warn_about_prerequisites(cluster, sections, stack, lookup))
     nodes = declare_nodes(pools, sections, cluster, home, access, provider)
     ready = nodes.ready
     if cluster.create is not None:
@@ -132,5 +135,5 @@ def _dns_addresses(cluster: EksClusterFields, home: EksClusterHandle) -> tuple[p
 def _provider(spec: EksClusterFields, stack: str) -> aws.Provider:
     """Return the AWS provider of the cluster's region, which rejects any other account if the cluster names its account."""
     tags = aws.ProviderDefaultTagsArgs(tags={**spec.tags, "inferplan.dev/stack": stack})
-    accounts = None if spec.account is None else [spec.account]
+    accounts = None if spec.known_account is None else [spec.known_account]
     return aws.Provider("aws", region=spec.region, allowed_account_ids=accounts, default_tags=tags)

@@ -12,7 +12,15 @@ from inferplan.components.handles import Capacity, ClusterTraits
 from inferplan.components.nodes import machines
 from inferplan.components.nodes.machines import Machine
 from inferplan.components.nodes.pool import InstanceTypeName, NodeLocation, Pool, Zone
-from inferplan.components.platforms.aws.pool_parts import CapacityReservation, NodeUpdate, PoolSize, RootVolume, supported_ami
+from inferplan.components.platforms.aws.pool_parts import (
+    CapacityReservation,
+    NodeUpdate,
+    PoolSize,
+    RootVolume,
+    SecurityGroupId,
+    SubnetId,
+    supported_ami,
+)
 from inferplan.components.spec import Bytes, Labels, SpecError
 from inferplan.kube.quantity import bytes_of
 
@@ -47,6 +55,10 @@ class EksPoolFields(Pool):
     """The image for amiType CUSTOM. It must carry nodeadm, as the AL2023 images for EKS do."""
     zones: Annotated[list[Zone], Field(min_length=1, max_length=6)] | None = None
     """Zones of the nodes. Default: all zones of the cluster."""
+    subnets: Annotated[list[SubnetId], Field(min_length=1, max_length=6)] | None = None
+    """Existing private subnets of the nodes, in the zones of the pool. Default: cluster.subnets, else the private subnets of the existing cluster."""
+    security_groups: Annotated[list[SecurityGroupId], Field(min_length=1, max_length=3)] | None = None
+    """Security groups of the nodes, besides the cluster's own: on an existing cluster those that let a node reach CoreDNS on other nodes."""
     efa: bool = False
     """Attaches every EFA interface that the instance type takes; replicas that span nodes request them. Needs a single zone."""
     placement_group: bool = False
@@ -71,7 +83,7 @@ class EksPoolFields(Pool):
     # `desired` counts on the first day only, and an update shows in the node group.
     stated: ClassVar[Mapping[str, Any]] = {
         **Pool.stated,
-        **dict.fromkeys(("size", "instance_types", "labels", "update", "accept_scarcity"), True),
+        **dict.fromkeys(("size", "instance_types", "labels", "update", "accept_scarcity", "subnets", "security_groups"), True),
     }
 
     @property

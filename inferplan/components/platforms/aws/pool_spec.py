@@ -1,7 +1,4 @@
-"""A pool of EC2 instances as EKS managed node groups, and the rules of EC2 and EKS for its settings.
-
-Checks that need the cluster or the models are in `checks.py`.
-"""
+"""A pool of EC2 instances as EKS managed node groups, and the rules of EC2 and EKS for its settings."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from inferplan.components.nodes import machines
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.platforms.aws.pool_fields import EksPoolFields
 from inferplan.components.platforms.aws.pool_parts import ARM_AMIS, NVIDIA_AMIS, PLAIN_AMIS
-from inferplan.components.spec import FieldError
+from inferplan.components.spec import FieldError, duplicates
 from inferplan.kube.quantity import bytes_of
 
 if TYPE_CHECKING:
@@ -113,12 +110,15 @@ def _image_errors(pool: EksPool) -> Iterator[str]:
 
 def _placement_errors(pool: EksPool) -> Iterator[str]:
     zones = pool.zones or []
+    for field, values in (("subnets", pool.subnets), ("securityGroups", pool.security_groups)):
+        if repeated := duplicates(values or []):
+            yield f"{field} names {', '.join(repeated)} more than once. Write each once."
     if len(set(zones)) < len(zones):
         yield "zones names a zone more than once. Write each zone once."
     if without := ", ".join(shape.name for shape in pool.shapes if pool.efa and not shape.efa):
         able = machines.ec2_types(pool.accelerator, efa=True)
-        remedy = f"write instanceTypes: [{able[0]}], or another of {', '.join(able)}" if able else "remove efa"
-        yield f"efa: true needs instance types with EFA, and {without} has none; {remedy}"
+        remedy = f"Write instanceTypes: [{able[0]}], or another of {', '.join(able)}" if able else "Remove efa"
+        yield f"efa: true needs instance types with EFA, and {without} has none. {remedy}."
     elif pool.efa and len(zones) != 1 and pool.capacity_reservation is None:
         yield "efa: true needs a single zone, since EFA traffic never leaves one. Write zones: [<one zone>]."
     if pool.placement_group and pool.capacity_reservation is not None:

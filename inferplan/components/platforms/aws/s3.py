@@ -1,7 +1,4 @@
-"""An S3 store on EKS: the bucket, if the stack creates it, and a role for each service account that reads it.
-
-With credentials in a Secret, or another S3 API than AWS, it creates no roles. Nothing is uploaded.
-"""
+"""An S3 store on EKS: the bucket, if the stack creates it, and a role for each service account that reads it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The settings of AWS storage: a bucket to create, and an EFS file system.
-
-Both are kept when the stack is destroyed, unless retain is false.
-"""
+"""The settings of AWS storage, kept at a destroy unless retain is false: a bucket to create, and an EFS file system."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def offerings() -> str:
 
 
 def cpu_types() -> str:
-    """Return the text of `ec2_cpu.csv`: current generation, virtual, with a list price, one line per family."""
+    """Return the text of `ec2_cpu.csv`: virtual, with a list price, one line per family."""
     types = _unpacked(Path(str(import_module("moto").__file__)).with_name("ec2") / "resources" / "instance_types.json.gz")
     with _PRICES.open(encoding="utf-8", newline="") as table:
         priced = {row["type"] for row in csv.DictReader(table) if not row["resource"]}

@@ -37,10 +37,7 @@ def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
 
 
 def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
-    """Return the script with its settings, and the weights mounted.
-
-    Raises TypeError if the weights are in a bucket, since generators read files.
-    """
+    """Return the script with its settings, and the weights mounted. Raises TypeError for weights in a bucket: generators read files."""
     mount = mounted_weights(name, spec, site)
     weights = f"{MODELS}/{name}"
     # Joining an absolute path, which is one of the image, gives that path.

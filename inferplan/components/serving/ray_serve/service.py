@@ -1,7 +1,4 @@
-"""A Ray cluster with Serve applications, as the RayService that KubeRay reconciles, on NVIDIA or Gaudi.
-
-The operator is not installed here. KubeRay makes the clusters, the pods and the serve service.
-"""
+"""A Ray cluster with Serve applications, as the RayService that KubeRay reconciles, on NVIDIA or Gaudi."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The settings of a Ray Serve service: its applications, its workers, and the replacement of its cluster.
-
-`replicas` are worker pods; Serve decides about the replicas of a deployment inside them. The rehearsal runs no KubeRay operator: it makes
-the pods that KubeRay would make, and cannot tell whether an application is healthy.
-"""
+"""The settings of a Ray Serve service: its applications, its worker pods (`replicas`), and the replacement of its cluster."""
 
 from __future__ import annotations
 

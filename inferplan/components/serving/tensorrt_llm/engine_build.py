@@ -1,12 +1,9 @@
-"""The engines of a model, and the Job that builds them on accelerators of its pool before any of its servers starts.
-
-Engines are identified by the weights, the accelerator, the image, the parallel sizes and the options, and nothing else, so a new release
-of this project does not build them again.
-"""
+"""The engines of a model, identified by what decides their bytes, and the Job that builds them before any of its servers starts."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +22,6 @@ from inferplan.components.serving.demand import replica_scratch
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.tensorrt_llm.models import payload
 from inferplan.components.serving.tensorrt_llm.spec import EngineBuild, TensorrtLlmSpec
-from inferplan.components.serving.tensorrt_llm.words import option_list
 from inferplan.components.serving.volumes import config_map_volume, key_of, read_only_mount, scratch, scratch_mounts
 
 COMPONENT = "engine-build"
@@ -112,10 +108,7 @@ class Engines:
 
 
 def engines_of(name: str, spec: TensorrtLlmSpec, site: Site, image: str) -> Engines | None:
-    """Return the engines of model `name` that a Job builds, None if it has none.
-
-    Raises TypeError without a share that every node sees: engines are built on one node and read on others.
-    """
+    """Return the engines of model `name` that a Job builds, None if it has none. Raises TypeError without a share that every node sees."""
     if spec.build is None:
         return None
     if spec.preheat is None or not isinstance(site.weights, ModelMount) or site.weights.claim.nodes is not None:
@@ -225,3 +218,8 @@ def _container(engines: Engines) -> core.ContainerArgsDict:
             read_only_mount(_SHARE, WEIGHTS, engines.weights.sub_path),
         ],
     )
+
+
+def option_list(values: Mapping[str, object]) -> list[str]:
+    """Return `values` as options of a command line, without those that are None."""
+    return [f"{option}={value}" for option, value in values.items() if value is not None]

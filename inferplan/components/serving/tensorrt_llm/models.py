@@ -1,8 +1,4 @@
-"""The models of a TensorRT-LLM repository, and its files: the engine with the steps around it.
-
-Names of models and tensors are those of NVIDIA's templates, so that clients and tools made for them work. Weights and engines are not part
-of the repository; they are mounted next to it. The same spec gives the same bytes.
-"""
+"""The models of a TensorRT-LLM repository and its files, named as in NVIDIA's templates: the engine with the steps around it."""
 
 from __future__ import annotations
 

@@ -18,10 +18,9 @@ from inferplan.components.serving import workload
 from inferplan.components.serving.engine import Site, mounted_weights, openai_endpoint
 from inferplan.components.serving.hardware import NO_DIRECT_COPIES
 from inferplan.components.serving.model_service import ModelService
-from inferplan.components.serving.tensorrt_llm.engine_build import Engines, engine_build, engines_of
+from inferplan.components.serving.tensorrt_llm.engine_build import Engines, engine_build, engines_of, option_list
 from inferplan.components.serving.tensorrt_llm.models import ENGINE, LAUNCH, PUBLIC, models, repository_files
 from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
-from inferplan.components.serving.tensorrt_llm.words import option_list
 from inferplan.components.serving.triton.service import KEY_VARIABLE, REPOSITORY, key_args, repository_mount, server_args, triton_endpoint
 from inferplan.components.serving.triton.tensors import text_tensors
 from inferplan.components.serving.volumes import (
@@ -76,10 +75,7 @@ def image_of(spec: TensorrtLlmSpec, site: Site) -> str:
 
 
 def server(name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None) -> workload.Server:
-    """Return `trtllm-serve`, or tritonserver with the engines, one process for each rank.
-
-    Raises TypeError if the weights are in a bucket, since TensorRT-LLM reads files.
-    """
+    """Return `trtllm-serve`, or a tritonserver for each rank with the engines. Raises TypeError for weights in a bucket."""
     mount = mounted_weights(name, spec, site)
     if not spec.serves_engines:
         return _openai_server(name, spec, mount, image=image_of(spec, site))

@@ -1,7 +1,4 @@
-"""The settings of a model behind TensorRT-LLM: `trtllm-serve`, or engines that are built beforehand and served by Triton.
-
-Words are TensorRT-LLM's own. Without `build` the PyTorch backend reads the weights as they are; with it a Job builds engines once.
-"""
+"""The settings of a model behind TensorRT-LLM: `trtllm-serve`, or with `build` engines that a Job builds and Triton serves."""
 
 from __future__ import annotations
 
@@ -13,13 +10,15 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.serving.parallel import ShardedModel
 from inferplan.components.serving.scaling_spec import IN_FLIGHT, ScalingSignals
-from inferplan.components.serving.tensorrt_llm.words import BUILD_OPTIONS, CONVERT_OPTIONS, LLM_ARGS, PARAMETERS
+from inferplan.components.serving.traffic_spec import Batching
 from inferplan.components.serving.triton import builds
 from inferplan.components.serving.triton.served import TritonServed
 from inferplan.components.spec import DnsLabel, Spec, SpecError, renamed
+from inferplan.tables import table
 
 if TYPE_CHECKING:
     from inferplan.components.handles import NodeTarget
+    from inferplan.components.nodes.accelerators import Accelerator
 
 # PyTorch is the default backend from TensorRT-LLM 1.0 on. The examples have the paths that the build expects from 0.19 on.
 _SINCE = {"serve": "25.09", "engines": "25.05"}
@@ -30,6 +29,7 @@ _ENGINE_ONLY = (
     *("postprocessing_instance_count", "max_queue_delay_microseconds", "max_queue_size", "parameters"),
 )
 _CACHE, _CACHE_SHARE = "kv_cache_config", "free_gpu_memory_fraction"
+_WORDS = table("components/serving/tensorrt_llm/words.toml")
 Option = Annotated[str, StringConstraints(pattern=r"^--[a-z][a-z0-9_]*(=[^\x00-\x1f]{1,200})?$")]
 
 
@@ -53,8 +53,8 @@ class EngineBuild(Spec):
 
     @model_validator(mode="after")
     def _options_repeat_no_field(self) -> Self:
-        for field, given, ours in (("convertArgs", self.convert_args, CONVERT_OPTIONS), ("buildArgs", self.build_args, BUILD_OPTIONS)):
-            if repeated := [each for each in given if each.partition("=")[0] in ours]:
+        for field, given in (("convertArgs", self.convert_args), ("buildArgs", self.build_args)):
+            if repeated := [each for each in given if each.partition("=")[0] in _WORDS[field]]:
                 raise ValueError(f"{', '.join(repeated)} is not allowed in {field}, since a field or inferplan sets it. Remove it")
         return self
 
@@ -118,7 +118,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     @field_validator("llm_args")
     @classmethod
     def _llm_args_repeat_no_field(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if repeated := [f"{name} ({LLM_ARGS[name]})" for name in given if name in LLM_ARGS]:
+        if repeated := [f"{name} ({_WORDS['llmArgs'][name]})" for name in given if name in _WORDS["llmArgs"]]:
             raise ValueError(f"{', '.join(repeated)} is not allowed in llmArgs. Remove it")
         cache = given.get(_CACHE, {})
         if not isinstance(cache, dict):
@@ -132,9 +132,9 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     @field_validator("parameters")
     @classmethod
     def _parameters_are_the_backends(cls, given: dict[str, str]) -> dict[str, str]:
-        if unknown := sorted(set(given) - PARAMETERS):
+        if unknown := sorted(set(given).difference(_WORDS["parameters"])):
             raise ValueError(
-                f"{', '.join(unknown)} is not a parameter of the backend, or a field sets it. Parameters: {', '.join(sorted(PARAMETERS))}"
+                f"{', '.join(unknown)} is not a parameter of the backend, or a field sets it. Parameters: {', '.join(_WORDS['parameters'])}"
             )
         return given
 
@@ -180,6 +180,22 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
     def serves_engines(self) -> bool:
         """True if Triton serves engines, built by the stack or existing; False if trtllm-serve reads the weights."""
         return self.build is not None or self.engine_dir is not None
+
+    def batching(self, accelerator: Accelerator) -> Batching | None:  # noqa: ARG002 - its defaults are the same everywhere
+        """None for engines of trtllm-build, whose kernels differ from those that were measured."""
+        if self.serves_engines:
+            return None
+        return Batching(
+            framework="trtllm",
+            tensor_parallel_size=self.tensor_parallel_size,
+            pipeline_parallel_size=self.pipeline_parallel_size,
+            max_sequences=self.max_batch_size,
+            max_tokens_per_step=self.max_num_tokens or 8192,
+            memory_share=self.kv_cache_free_gpu_mem_fraction or 0.9,
+            of_free=True,
+            context_length=self.max_seq_len,
+            sequences_field="maxBatchSize",
+        )
 
     @property
     def accelerators_per_pod(self) -> int:

@@ -1,7 +1,4 @@
-"""The builds of NVIDIA's Triton image: the backends of each, and the versions of vLLM and TensorRT-LLM of each release.
-
-No build has both. Nothing is known about images of other names.
-"""
+"""The builds of NVIDIA's Triton image: the backends of each, and the versions of vLLM and TensorRT-LLM of each release."""
 
 from __future__ import annotations
 
@@ -9,33 +6,12 @@ import re
 from typing import Literal
 
 from inferplan.images.catalogue import default_image, family_of
+from inferplan.tables import table
 
 REPOSITORY = "nvcr.io/nvidia/tritonserver"
 Build = Literal["plain", "vllm", "tensorrt-llm"]
 _SUFFIXES: dict[Build, str] = {"plain": "-py3", "vllm": "-vllm-python-py3", "tensorrt-llm": "-trtllm-python-py3"}
 _TAG = re.compile(rf"^{re.escape(REPOSITORY)}:(?P<release>[0-9][0-9]\.[0-9][0-9])(?P<suffix>-[a-z0-9-]+)")
-# Release to (vLLM, TensorRT-LLM): docs/introduction/compatibility.md of triton-inference-server/server, read 2026-11.
-_CARRIES: dict[str, tuple[str, str]] = {
-    "25.01": ("0.6.3", "0.17.0"),
-    "25.02": ("0.7.0", "0.17.0"),
-    "25.03": ("0.7.3", "0.18.0"),
-    "25.04": ("0.8.1", "0.18.2"),
-    "25.05": ("0.8.4", "0.19.0"),
-    "25.06": ("0.9.0", "0.20.0"),
-    "25.07": ("0.9.0", "0.20.0"),
-    "25.08": ("0.9.2", "0.21.0"),
-    "25.09": ("0.10.1", "1.0.0"),
-    "25.10": ("0.10.2", "1.0.0"),
-    "25.11": ("0.11.0", "1.0.3"),
-    "25.12": ("0.11.1", "1.1.0"),
-    "26.01": ("0.13.0", "1.1.0"),
-    "26.02": ("0.15.1", "1.1.0"),
-    "26.03": ("0.17.1", "1.2.0"),
-    "26.04": ("0.19.0", "1.2.1"),
-    "26.05": ("0.19.0", "1.2.1"),
-    "26.06": ("0.22.1", "1.2.1"),
-    "26.07": ("0.24.0", "1.2.1"),
-}
 # The first release of TensorRT-LLM without engines.
 _NO_ENGINES = (1, 3, 0)
 
@@ -55,7 +31,7 @@ def fault_of(image: str, build: Build, *, since: str | None = None) -> str | Non
     if match["suffix"] != _SUFFIXES[build]:
         return f"{image!r} holds no {build} backend. Name {in_build(image, build)}, or leave image out."
     if since is not None and release < since:
-        versions = _CARRIES.get(release)
+        versions = table("components/serving/triton/releases.toml").get(release)
         holds = "" if versions is None else f", which holds {build} {versions[build == 'tensorrt-llm']},"
         return f"{image!r}{holds} is older than these models need. Name release {since} or newer, or leave image out."
     return None
@@ -71,7 +47,7 @@ def lacks_engines(image: str) -> str | None:
     pinned = default_image("triton-tensorrt-llm")
     if family is not None and family.name == "tensorrt-llm":
         return f"{image!r} holds no Triton, which serves engines. Name {pinned}, or remove build to use trtllm-serve."
-    versions = None if match is None else _CARRIES.get(match["release"])
+    versions = None if match is None else table("components/serving/triton/releases.toml").get(match["release"])
     if match is not None and (versions is None or tuple(map(int, versions[1].split("."))) >= _NO_ENGINES):
         return (
             f"{image!r} is newer than the last release known to build engines: TensorRT-LLM removed that after 1.2. "

@@ -1,8 +1,4 @@
-"""Ensembles: graphs of a repository's models that are called as one, and checks of them.
-
-Steps must exist, tensors match, batches fit, and no cycle occur. Triton checks the same when it loads, minutes after an accelerator was
-claimed; here it is checked before anything is created.
-"""
+"""Ensembles: graphs of a repository's models that are called as one, checked as Triton checks them when it loads."""
 
 from __future__ import annotations
 

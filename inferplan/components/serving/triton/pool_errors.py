@@ -25,10 +25,7 @@ def pool_errors(
     build: builds.Build,
     accelerators: int,
 ) -> Iterator[SpecError]:
-    """Check `models` against the accelerators of the pool `target` and the image: the user's `image`, else the table's in `build`.
-
-    `libraries` are those of shipped generators, `accelerators` are those of a pod.
-    """
+    """Check `models` against the pool `target` and the image: the user's `image`, else the table's in `build`."""
     if target.accelerator is None:
         return
     gaudi = on_gaudi(target)

@@ -1,7 +1,4 @@
-"""Builds a Triton model repository from its spec: config.pbtxt of each model, and the sources that python models run.
-
-Weights are not part of it; they are mounted next to it. The same spec gives the same bytes. Configurations are in protobuf's JSON form.
-"""
+"""Builds a Triton model repository from its spec: config.pbtxt of each model, and the sources that python models run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The settings of every model behind a tritonserver that inferplan starts: ports, metrics, loading.
-
-Models are loaded once, at start: no client can load, replace or unload one, since loading a python model runs its code.
-"""
+"""The settings of every model behind a tritonserver that inferplan starts: ports, metrics, and loading once, at start."""
 
 from __future__ import annotations
 

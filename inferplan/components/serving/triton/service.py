@@ -14,7 +14,7 @@ import pulumi
 from inferplan.components.handles import Endpoint, EndpointProtocol, ModelMount, SecretRef, TextTensors
 from inferplan.components.kubernetes import core
 from inferplan.components.serving import workload
-from inferplan.components.serving.engine import Site, mounted_weights, openai_endpoint
+from inferplan.components.serving.engine import Site, TraceSink, mounted_weights, openai_endpoint
 from inferplan.components.serving.hardware import torch_environment
 from inferplan.components.serving.model_service import ModelService
 from inferplan.components.serving.served_model import ServedModel
@@ -90,10 +90,7 @@ def _adapters(spec: TritonSpec) -> list[tuple[str, str]]:
 
 
 def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
-    """Return tritonserver, or its OpenAI frontend, on the repository in a ConfigMap, with the weights mounted.
-
-    Raises TypeError if the weights are in a bucket, since python models read files.
-    """
+    """Return tritonserver, or its OpenAI frontend, on the repository in a ConfigMap. Raises TypeError for weights in a bucket."""
     mount = mounted_weights(name, spec, site)
     weights, key = f"{MODELS}/{name}", f"$({KEY_VARIABLE})"
     image = workload.image_of(spec, site.target)
@@ -102,7 +99,7 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
     made = workload.Server(
         image=image if spec.image is not None else in_build(image, spec.build),
         command=["tritonserver"],
-        args=[*server_args(spec), *key_args(key)],
+        args=[*server_args(spec), *trace_args(name, site.tracing), *key_args(key)],
         ports=spec.ports.model_dump(),
         ready_path=_READY,
         live_path=LIVE,
@@ -141,6 +138,15 @@ def server_args(spec: TritonServed, *, repository: str = REPOSITORY) -> list[str
     if spec.metrics.interval_ms is not None:
         arguments.append(f"--metrics-interval-ms={spec.metrics.interval_ms}")
     return [*arguments, *spec.server_options]
+
+
+def trace_args(name: str, tracing: TraceSink | None) -> list[str]:
+    """Return the arguments that send the times of every n-th request to a collector (docs/user_guide/trace.md, v2.71.0)."""
+    if tracing is None:
+        return []
+    rate = max(1, round(100 / tracing.percent))
+    settings = ("mode=opentelemetry", f"rate={rate}", "level=TIMESTAMPS", f"opentelemetry,url={tracing.url}")
+    return [f"--trace-config={each}" for each in (*settings, f"opentelemetry,resource=service.name={name}")]
 
 
 def key_args(key: str) -> list[str]:

@@ -102,11 +102,8 @@ class TritonSpec(ReviewedCode, TritonServed):
                 f"{', '.join(f'{name} spans {size} accelerators' for name, size in wide.items())} (tensorParallelSize x pipelineParallelSize) and "
                 f"accelerators is {self.accelerators_per_pod}. Raise accelerators, or leave it out."
             )
-        if (
-            self.vllm_models
-            and not self.on_accelerators
-            and max(each.world_size for each in self.vllm_models.values()) < self.accelerators_per_pod
-        ):
+        widest = max((each.world_size for each in self.vllm_models.values()), default=self.accelerators_per_pod)
+        if not self.on_accelerators and widest < self.accelerators_per_pod:
             raise ValueError(
                 f"accelerators is {self.accelerators_per_pod} and no model uses that many. Lower it, or raise tensorParallelSize."
             )
@@ -215,6 +212,10 @@ class TritonSpec(ReviewedCode, TritonServed):
         return "vllm" if self.vllm_models or self.libraries else "plain"
 
     @property
+    def traces(self) -> bool:
+        return self.frontend == "kserve"
+
+    @property
     def server_options(self) -> Sequence[str]:
         limited = any(model.rate_limiter is not None for model in self.executed.values())
         cache = [] if self.response_cache_size is None else [f"--cache-config=local,size={bytes_of(self.response_cache_size)}"]
@@ -242,8 +243,8 @@ class TritonSpec(ReviewedCode, TritonServed):
             return
         from inferplan.components.serving.triton.repository_check import repository_problems
 
-        table = None if target.accelerator is None else target.accelerator.engine(self.engine).image
-        yield from repository_problems(directory, self.existing.models, backends_of(self.image or table or ""))
+        of_pool = None if target.accelerator is None else target.accelerator.engine(self.engine).image
+        yield from repository_problems(directory, self.existing.models, backends_of(self.image or of_pool or ""))
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         return pool_errors(self.models, self.libraries, target, image=self.image, build=self.build, accelerators=self.accelerators_per_pod)

@@ -1,7 +1,4 @@
-"""The arguments of vLLM's engine, for `vllm serve` and for Triton's vllm backend. Names and values are vLLM's own.
-
-Ports, keys, names and the path of the weights are arguments of the server that starts the engine.
-"""
+"""The arguments of vLLM's engine, by vLLM's names, for `vllm serve` and for Triton's vllm backend."""
 
 from __future__ import annotations
 
@@ -13,46 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, PositiveInt, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
+from inferplan.components.serving.model_parts import CpuBuild
 from inferplan.components.serving.parallel import ParallelSizes
 from inferplan.components.serving.pod_settings import RESERVED_ENV
 from inferplan.components.storage.spec import RelativePath
+from inferplan.tables import table
 
 if TYPE_CHECKING:
     from inferplan.components.nodes.accelerators import Accelerator
 
 VERSION = "0.32.0"
 """The version of vLLM whose argument parser listed the options in `options.txt`."""
-# The vLLM option of each typed field, with every spelling that vLLM 0.32 and 0.33 accept for it.
-VLLM_OPTIONS: dict[str, tuple[str, ...]] = {
-    "tensor_parallel_size": ("--tensor-parallel-size", "-tp"),
-    "pipeline_parallel_size": ("--pipeline-parallel-size", "-pp"),
-    "max_model_len": ("--max-model-len",),
-    "max_num_seqs": ("--max-num-seqs",),
-    "max_num_batched_tokens": ("--max-num-batched-tokens",),
-    "gpu_memory_utilization": ("--gpu-memory-utilization", "--device-memory-utilization"),
-    "dtype": ("--dtype",),
-    "quantization": ("--quantization", "-q"),
-    "kv_cache_dtype": ("--kv-cache-dtype",),
-    "block_size": ("--block-size",),
-    "max_lora_rank": ("--max-lora-rank",),
-    "max_loras": ("--max-loras",),
-    "enable_prefix_caching": ("--enable-prefix-caching", "--no-enable-prefix-caching"),
-}
+_TABLE = table("components/serving/vllm/engine_args.toml")
+VLLM_OPTIONS: dict[str, list[str]] = _TABLE["options"]
+DECIDED: dict[str, str] = _TABLE["decided"]
+# A model that is small enough for a laptop needs little; by default the engine takes half of the memory.
+CPU_BUILD = CpuBuild(program="vllm", lacks=frozenset(_TABLE["cpu"]["lacks"]), environment={"VLLM_CPU_KVCACHE_SPACE": "1"})
 # Of every process that runs vLLM's engine. The cache is on a writable volume (volumes.CACHE).
 VLLM_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_CACHE_ROOT": "/cache/vllm", "VLLM_NO_USAGE_STATS": "1"}
 MEMORY_SHARE = 0.92
 """vLLM's default of gpu_memory_utilization (0.33.0)."""
-# Arguments that users cannot set, in the spelling of vLLM's EngineArgs, each with the reason.
-DECIDED = {
-    "model": "weights says where the model is",
-    "revision": "weights says which revision it is",
-    "download_dir": "nothing is downloaded",
-    "hf_token": "nothing is downloaded, and a secret has no place here",
-    "enable_lora": "loraAdapters turns it on",
-    "trust_remote_code": "it runs code from the model repository",
-    "data_parallel_size": "a replica is one engine on its own accelerators; raise replicas instead",
-    "prefill_context_parallel_size": "it multiplies the accelerators of an engine; use tensorParallelSize",
-}
 EngineArgName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)]
 EngineArgValue = bool | int | float | str
 LoraName = Annotated[
@@ -141,10 +118,7 @@ def known_options() -> frozenset[str]:
 
 
 def unknown_options(arguments: Iterable[str]) -> Iterator[tuple[str, Collection[str], str]]:
-    """Yield the options among `arguments` that vLLM does not have, each with all options, and vLLM's name and version.
-
-    vLLM reads `--a.b=1` as a key of `--a`, underscores as hyphens, and the unique beginning of an option as the option.
-    """
+    """Yield the options among `arguments` that vLLM does not have, as vLLM reads them, each with all options, and its name and version."""
     for each in arguments:
         name = each.partition("=")[0].partition(".")[0].replace("_", "-")
         if name.startswith("--") and not any(option.startswith(name) for option in known_options()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pulumi
 
@@ -10,7 +10,7 @@ from inferplan.components.handles import Endpoint, ModelMount, NodeTarget, Objec
 from inferplan.components.pod_parts import CA_FILE, ca_mount, ca_volume
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.demand import demand_of
-from inferplan.components.serving.engine import Site, openai_endpoint
+from inferplan.components.serving.engine import Site, TraceSink, openai_endpoint
 from inferplan.components.serving.hardware import on_gaudi
 from inferplan.components.serving.model_service import ModelService
 from inferplan.components.serving.vllm import recipes
@@ -45,7 +45,7 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
     bucket, mount = (weights, None) if isinstance(weights, ObjectStore) else (None, weights)
     plain, secrets = ({}, {}) if bucket is None else _bucket_environment(bucket, spec, site.target)
     ca = None if bucket is None else bucket.ca
-    arguments = serve_args(name, spec, target=site.target, weights=weights)
+    arguments = [*serve_args(name, spec, target=site.target, weights=weights, public_names=site.public_names), *_trace_args(site.tracing)]
     keys = dict(zip(_KEYS, site.server_key_marks, strict=False))
     made = workload.Server(
         image=workload.image_of(spec, site.target),
@@ -55,7 +55,7 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
         ports={"http": PORT},
         ready_path="/health",
         live_path="/health",
-        env={**_engine_environment(spec, site.target), **plain},
+        env={**_engine_environment(spec, site.target), **_trace_environment(name, site.tracing), **plain},
         secret_env={**keys, **secrets},
         volumes=model_volumes(mount) if ca is None else [ca_volume(ca)],
         mounts=model_mounts(f"{MODELS}/{name}", mount) if ca is None else [ca_mount()],
@@ -63,13 +63,19 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
     return recipes.with_recipes(made, spec, mount)
 
 
-def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelMount | ObjectStore | None) -> list[str]:
+def serve_args(
+    name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelMount | ObjectStore | None, public_names: Sequence[str] = ()
+) -> list[str]:
     """Return the arguments of `vllm serve`, in a fixed order, so that an unchanged model shows no change."""
     if isinstance(weights, ObjectStore):
         model = "s3://" + "/".join(part.strip("/") for part in (weights.bucket, weights.prefix, spec.weights.path) if part)
     else:
         model = f"{MODELS}/{name}"
-    arguments = [model, f"--served-model-name={spec.served_model_name or name}", f"--port={PORT}"]
+    own = spec.served_model_name or name
+    others = [each for each in public_names if each not in (own, *spec.adapter_names)]
+    # The first name is the one in responses and metrics.
+    names = ["--served-model-name", own, *others] if others else [f"--served-model-name={own}"]
+    arguments = [model, *names, f"--port={PORT}"]
     arguments.append(f"--shutdown-timeout={spec.drain_seconds}")
     if spec.trust_remote_code:
         # Before all arguments that may come and go: an exemption from the policy names the index.
@@ -90,6 +96,18 @@ def serve_args(name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelM
         of_artifacts = (f"{key}={artifact_path(artifact)}" for key, artifact in spec.lora_artifacts.items())
         arguments += ["--enable-lora", "--lora-modules", *of_weights, *of_artifacts]
     return [*arguments, *spec.extra_args]
+
+
+def _trace_args(tracing: TraceSink | None) -> list[str]:
+    return [] if tracing is None else [f"--otlp-traces-endpoint={tracing.url}"]
+
+
+def _trace_environment(name: str, tracing: TraceSink | None) -> dict[str, str]:
+    """Return the variables of vLLM (vllm/tracing, 0.33.0) and of OpenTelemetry's SDK that choose the protocol and the share of requests."""
+    if tracing is None:
+        return {}
+    sampled = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": f"{tracing.percent / 100:g}"}
+    return {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_SERVICE_NAME": name, **sampled}
 
 
 def _accepted(keys: Collection[str]) -> list[str]:

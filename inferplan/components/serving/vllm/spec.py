@@ -15,7 +15,9 @@ from inferplan.components.serving.hardware import on_gaudi
 from inferplan.components.serving.parallel import ShardedModel
 from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.scaling_spec import PODS, Query, ReplicaRange, ScalingSignals, Signal
+from inferplan.components.serving.traffic_spec import Batching
 from inferplan.components.serving.vllm.engine_args import (
+    CPU_BUILD,
     DECIDED,
     MEMORY_SHARE,
     VLLM_OPTIONS,
@@ -29,6 +31,7 @@ from inferplan.components.spec import DnsLabel, SpecError
 
 if TYPE_CHECKING:
     from inferplan.components.handles import NodeTarget
+    from inferplan.components.nodes.accelerators import Accelerator
 
 RECIPE_VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
 # Options that inferplan sets: others would contradict the Service, the probes, the mount or the key.
@@ -40,6 +43,9 @@ _OURS = (
 # 5 waiting requests as in vLLM's production stack (its KEDA example, 2026-08).
 _SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
 
+# vLLM takes larger steps on accelerators of 70 GiB and more, the A100 excepted (EngineArgs.get_batch_defaults, 0.33.0).
+_LARGE_BYTES, _SMALL_STEPS = 70 << 30, "nvidia-a100"
+
 
 class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     """One model behind vLLM's OpenAI-compatible server. Field names and values are vLLM's own."""
@@ -47,7 +53,9 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     can_span_nodes: ClassVar[bool] = True
     calls_are_few: ClassVar[bool] = True
     device_share: ClassVar[float] = MEMORY_SHARE
+    cpu_build = CPU_BUILD
     reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
+    takes_public_names: ClassVar[bool] = True
     reserved_names: ClassVar[Mapping[str, str]] = {
         "vllm": "for a Service of this name Kubernetes sets VLLM_PORT=tcp://... in pods, which vLLM rejects"
     }
@@ -93,6 +101,21 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     def warms_up(self) -> bool:
         return self.gaudi is None or not self.gaudi.skip_warmup
 
+    def batching(self, accelerator: Accelerator) -> Batching:
+        large = accelerator.memory_bytes >= _LARGE_BYTES and not accelerator.name.startswith(_SMALL_STEPS)
+        return Batching(
+            framework="vllm",
+            tensor_parallel_size=self.tensor_parallel_size,
+            pipeline_parallel_size=self.pipeline_parallel_size,
+            max_sequences=self.max_num_seqs or (1024 if large else 256),
+            max_tokens_per_step=self.max_num_batched_tokens or (8192 if large else 2048),
+            memory_share=self.usable_share,
+            context_length=self.max_model_len if isinstance(self.max_model_len, int) else None,
+            quantization=self.quantization,
+            cache_type=None if self.kv_cache_dtype == "auto" else self.kv_cache_dtype,
+            prefix_caching=self.enable_prefix_caching is not False,
+        )
+
     @property
     def usable_share(self) -> float:
         return self.gpu_memory_utilization or self.device_share
@@ -129,6 +152,10 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         key = content_key(json.dumps([self.weights.path, self.weights.revision, image, target.accelerator.name, *shape]))
         return f"recipes/{self.weights.path.rpartition('/')[2]}/{key}"
 
+    @property
+    def traces(self) -> bool:
+        return True
+
     def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
         return unknown_options(self.extra_args)
 
@@ -161,7 +188,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         twice = sorted(set(self.lora_adapters) & set(self.lora_artifacts))
         if self.served_model_name in self.adapter_names or twice:
             name = twice[0] if twice else self.served_model_name
-            raise ValueError(f"an adapter is called {name!r}, as another adapter or servedModelName is; call the adapter differently")
+            raise ValueError(f"an adapter is called {name!r}, as another adapter or servedModelName is. Give the adapter another name")
         named = [(f"loraArtifacts.{name}", artifact) for name, artifact in self.lora_artifacts.items()]
         named += [("tokenizer", self.tokenizer)] if self.tokenizer is not None else []
         lost = [f"{field} names {artifact!r}" for field, artifact in named if artifact not in self.artifacts]

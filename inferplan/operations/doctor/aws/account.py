@@ -1,20 +1,18 @@
 """The AWS account that `inferplan doctor` examines, asked with the user's own credentials. It reads and never changes anything."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.components.platforms.aws.pool_spec import EksPool
+from inferplan.components.platforms.aws.prerequisites.world import Ask, World
 from inferplan.operations.doctor.findings import DeniedError, LoginError
 from inferplan.operations.errors import OperationError, one_line
-from inferplan.rehearsal.engine.wire.recording import Recording, Registration
+from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.stackfile.stack import StackSettings
-
-Ask = Callable[..., Mapping[str, Any]]
-"""`ask("ec2", "describe_vpcs", VpcIds=[...])`: the answer of AWS, all pages of it."""
 
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "Forbidden", "403"}
 _LOGGED_OUT = {"ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure"}
@@ -34,7 +32,7 @@ class AwsError(OperationError):
 
 def action_of(service: str, operation: str) -> str:
     """Return the IAM action of an operation, for example `ec2:DescribeVpcs` for ("ec2", "describe_vpcs")."""
-    name = "".join(part.capitalize() for part in operation.split("_"))
+    name = "".join(part.capitalize() for part in operation.split("_")).replace("OpenId", "OpenID")
     return "s3:ListBucket" if operation == "head_bucket" else f"{_SERVICES.get(service, service)}:{name}"
 
 
@@ -43,8 +41,11 @@ class Credentials:
 
     def __init__(self, region: str, stack: str) -> None:
         # 0.3 s that no other command pays.
-        import botocore.session
-        from botocore.config import Config
+        try:
+            import botocore.session
+            from botocore.config import Config
+        except ModuleNotFoundError as error:
+            raise OperationError("Asking AWS needs the package botocore, which is not installed. Install inferplan[aws].") from error
 
         self._session = botocore.session.Session()
         self._config = Config(region_name=region, connect_timeout=5, read_timeout=30, retries={"mode": "standard"})
@@ -120,19 +121,14 @@ class ExaminedAccount:
     def pools(self) -> Mapping[str, EksPool]:
         return {name: pool for name, pool in self.settings.node_pools.items() if isinstance(pool, EksPool)}
 
-    def of_type(self, type_: str) -> Sequence[Registration]:
-        return [each for each in self.recording if each.type == type_ and not each.read]
-
     @property
     def types(self) -> set[str]:
         return {each.type for each in self.recording if each.custom and not each.read and each.type.startswith("aws:")}
 
     @cached_property
+    def world(self) -> World:
+        return World(self.cluster, self.settings, self.recording.stack, self.ask)
+
+    @cached_property
     def caller(self) -> Mapping[str, Any]:
         return self.ask("sts", "get_caller_identity")
-
-    def is_own(self, tags: Sequence[Mapping[str, str]] | None) -> bool:
-        """True if the tags of a resource say that an earlier update of this stack, or its cluster, created it."""
-        values = {each["Key"]: each["Value"] for each in tags or ()}
-        names = {values.get("eks:cluster-name"), values.get("aws:eks:cluster-name")}
-        return values.get("inferplan.dev/stack") == self.recording.stack or self.cluster.name in names

@@ -15,22 +15,25 @@ def check_buckets(account: ExaminedAccount) -> Iterator[Finding]:
     for name, store in account.settings.storage.items():
         if isinstance(store, S3StoreSpec) and store.endpoint is None:
             state = _state(account, store.bucket)
-            yield from _created(name, store.bucket, state) if store.create is not None else _used(account, name, store.bucket, state)
+            yield from (
+                _created(account, name, store.bucket, state) if store.create is not None else _used(account, name, store.bucket, state)
+            )
             if store.create is not None and store.create.access_logs is not None:
                 yield from _takes_logs(account, name, store.bucket, store.create.access_logs.bucket)
 
 
-def _created(name: str, bucket: str, state: str) -> Iterator[Finding]:
+def _created(account: ExaminedAccount, name: str, bucket: str, state: str) -> Iterator[Finding]:
     if state == "missing":
         yield ok(f"storage {name}: the bucket name {bucket} is free")
     elif state == "denied":
         yield error(
-            f"storage {name}: bucket {bucket} belongs to another account; bucket names are global", f"write another storage.{name}.bucket"
+            f"storage {name}: bucket {bucket} belongs to another account; bucket names are global",
+            f"set storage.{name}.bucket: {bucket}-{account.caller['Account']}",
         )
     else:
         yield warning(
             f"storage {name}: bucket {bucket} exists already in your account; creating it fails unless this stack did",
-            f"write another storage.{name}.bucket, or remove create to use the bucket",
+            f"remove storage.{name}.create  # uses the bucket",
         )
 
 
@@ -63,7 +66,7 @@ def _takes_logs(account: ExaminedAccount, name: str, source: str, bucket: str) -
     if region != account.region:
         yield error(
             f"storage {name}: access-log bucket {bucket} is in {region}, and S3 logs of {source} only to {account.region}",
-            f"write a bucket of {account.region} in storage.{name}.create.accessLogs.bucket",
+            f"set storage.{name}.create.accessLogs.bucket: {bucket}-{account.region}",
         )
     elif not _allows_delivery(account, bucket):
         yield error(f"storage {name}: the policy of access-log bucket {bucket} does not let {_LOGS} write", grant)

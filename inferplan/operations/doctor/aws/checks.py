@@ -1,38 +1,43 @@
 """The checks of an AWS account."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.components.platforms.aws.prerequisites.table import rows, rows_with_checks, unmet
 from inferplan.operations.doctor.aws.account import Ask, Credentials, ExaminedAccount
 from inferplan.operations.doctor.aws.buckets import check_buckets
 from inferplan.operations.doctor.aws.permissions import check_permissions, policy_json, scope_of
-from inferplan.operations.doctor.aws.quotas import check_counts, check_offerings, check_vcpus
+from inferplan.operations.doctor.aws.principals import check_account
 from inferplan.operations.doctor.aws.resources import (
-    check_account,
     check_certificate,
     check_cluster,
     check_images,
     check_keys,
-    check_network,
     check_reservations,
 )
-from inferplan.operations.doctor.findings import Check, Finding, run_checks
+from inferplan.operations.doctor.findings import Check, Finding, Severity, ok, run_checks
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.engine.wire.recording import Recording
+
+
+def check_prerequisite(name: str, account: ExaminedAccount) -> Iterator[Finding]:
+    """Check one row of the table of prerequisites that AWS documents."""
+    findings = [Finding(Severity(each.severity), each.problem, each.remedy) for each in unmet(name, account.world)]
+    yield from findings or [ok(f"met, or the stack needs none of it: {rows()[name]['requires']}")]
+
 
 AWS_CHECKS: Final[dict[str, Check[ExaminedAccount]]] = {
     "AWS account": check_account,
     "AWS permissions": check_permissions,
-    "AWS vCPU quotas": check_vcpus,
-    "AWS other quotas": check_counts,
-    "AWS offerings": check_offerings,
     "AWS cluster": check_cluster,
-    "AWS network": check_network,
     "AWS buckets": check_buckets,
     "AWS certificate": check_certificate,
     "AWS reservations": check_reservations,
     "AWS keys": check_keys,
     "AWS images": check_images,
+    **{f"AWS {name}": partial(check_prerequisite, name) for name in rows_with_checks()},
 }
 
 
@@ -56,4 +61,4 @@ def stack_policy(workspace: Workspace, recording: Recording) -> str | None:
     if not isinstance(cluster, EksCluster):
         return None
     types = {each.type for each in recording if each.custom and not each.read and each.type.startswith("aws:")}
-    return policy_json(types, scope_of(recording, cluster.region))
+    return policy_json(types, scope_of(recording, cluster))

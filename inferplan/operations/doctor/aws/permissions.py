@@ -4,19 +4,24 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib.resources import files
 from typing import Any
 
+from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.components.platforms.aws.principals import is_reserved
 from inferplan.operations.doctor.aws.account import ExaminedAccount
+from inferplan.operations.doctor.aws.principals import full_principal
 from inferplan.operations.doctor.findings import Finding, error, ok
-from inferplan.operations.errors import OperationError, table
+from inferplan.operations.errors import OperationError
 from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.tables import table
 
-# What IAM takes in one request, and roles of these services are passed on by the stack.
+# What IAM takes in one request.
 _BATCH = 100
-_PASSED_TO = ["ec2.amazonaws.com", "eks.amazonaws.com", "pods.eks.amazonaws.com"]
-# A managed policy's longest text, white space not counted.
-LONGEST_POLICY = 6144
+# The longest text of the inline policies of a role, white space not counted. A managed policy has 6144 characters at most.
+LONGEST_POLICY = 10_240
 # The policy has these reads as a whole, which saves characters for the names of roles. None of them reads data.
 _READS = ("ec2:Describe", "eks:Describe", "elasticfilesystem:Describe", "s3:GetBucket")
 # Seven random characters end the name of a role. Names are cut to the first of these lengths with which the policy is short enough.
@@ -26,7 +31,7 @@ _LENGTHS = (64, 32, 24, 16, 12, 8, 6, 4)
 
 def actions_of(types: Iterable[str]) -> list[str]:
     """Return the actions that the program and `types` of resources take. Raises OperationError for a type without a row."""
-    rows, rights = set(types), table("doctor/aws/actions")
+    rows, rights = set(types), table("operations/doctor/aws/actions.toml")
     if unlisted := sorted(rows - rights["types"].keys()):
         raise OperationError(f"inferplan/operations/doctor/aws/actions.toml has no actions for {', '.join(unlisted)}. Add a row for each.")
     return sorted({*rights["program"], *(action for each in rows for action in rights["types"][each])})
@@ -34,26 +39,42 @@ def actions_of(types: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """The limits of a policy: `roles` and `buckets` are names that the stack creates, `emptied` the buckets that a destroy empties."""
+    """The limits of a policy: `roles` and `buckets` are names that the stack creates, `emptied` the buckets that a destroy empties.
+
+    `boundary` is the permissions boundary of the roles, "" for none.
+    """
 
     region: str
     stack: str
+    cluster: str
+    boundary: str
     roles: tuple[str, ...]
     buckets: tuple[str, ...]
     emptied: tuple[str, ...]
 
 
 # The scope of the documented policy.
-EXAMPLE = Scope(region="us-east-1", stack="STACK", roles=("ROLE",), buckets=("BUCKET",), emptied=("BUCKET",))
+EXAMPLE = Scope(
+    region="us-east-1",
+    stack="STACK",
+    cluster="CLUSTER",
+    boundary="arn:aws:iam::111122223333:policy/BOUNDARY",
+    roles=("ROLE",),
+    buckets=("BUCKET",),
+    emptied=("BUCKET",),
+)
 
 
-def scope_of(recording: Recording, region: str) -> Scope:
-    """Return the names of the resources of `recording`. Pulumi ends the name of a role with a random suffix."""
+def scope_of(recording: Recording, cluster: EksCluster) -> Scope:
+    """Return the names of the resources of `recording`. Pulumi ends the name of a role with a random suffix, unless the stack names it."""
+    roles = [each for each in recording if each.type == "aws:iam/role:Role" and not each.read]
     buckets = [each for each in recording if each.type == "aws:s3/bucket:Bucket" and not each.read]
     return Scope(
-        region=region,
+        region=cluster.region,
         stack=recording.stack,
-        roles=tuple(sorted(each.name for each in recording if each.type == "aws:iam/role:Role" and not each.read)),
+        cluster=cluster.name,
+        boundary=cluster.permissions_boundary or "",
+        roles=tuple(sorted(each.inputs.get("name") or f"{each.name}-{_SUFFIX}" for each in roles)),
         buckets=tuple(sorted(each.inputs["bucket"] for each in buckets)),
         emptied=tuple(sorted(each.inputs["bucket"] for each in buckets if each.inputs.get("forceDestroy"))),
     )
@@ -64,53 +85,64 @@ class _Statement:
     sid: str
     actions: list[str]
     resources: list[str]
-    equals: Mapping[str, Any]
+    condition: Mapping[str, Any]
 
     def shown(self) -> dict[str, Any]:
         actions = sorted({next((f"{read}*" for read in _READS if each.startswith(read)), each) for each in self.actions})
-        condition = {"Condition": {"StringEquals": self.equals}} if self.equals else {}
+        condition = {"Condition": self.condition} if self.condition else {}
         return {"Sid": self.sid, "Effect": "Allow", "Action": actions, "Resource": self.resources, **condition}
 
 
 def _statements(actions: Iterable[str], scope: Scope) -> list[_Statement]:
-    """Return the statements that allow `actions`, each on the resources that the stack creates where their names are known."""
-    roles = [f"arn:aws:iam::*:role/{each}" for each in scope.roles]
-    buckets = [f"arn:aws:s3:::{each}" for each in scope.buckets]
-    objects = [f"arn:aws:s3:::{each}/*" for each in scope.emptied]
-    region = {"aws:RequestedRegion": scope.region}
-    # The first matching row applies. IAM is not regional.
-    rows: tuple[tuple[str, str, list[str], Mapping[str, Any]], ...] = (
-        ("passRole", r"iam:PassRole", roles, {"iam:PassedToService": _PASSED_TO}),
-        ("serviceRoles", r"iam:CreateServiceLinkedRole", ["arn:aws:iam::*:role/aws-service-role/*"], {}),
-        ("readIam", r"iam:(Get|List|Simulate).*", ["*"], {}),
-        ("instanceProfiles", r"iam:.*InstanceProfile", ["arn:aws:iam::*:instance-profile/eks*"], {}),
-        (
-            "oidcProviders",
-            r"iam:.*OpenIDConnectProvider.*",
-            [f"arn:aws:iam::*:oidc-provider/oidc.eks.{scope.region}.amazonaws.com/id/*"],
-            {},
-        ),
-        ("roles", r"iam:.*", roles, {}),
-        ("objects", r"s3:DeleteObject.*", objects, region),
-        ("buckets", r"s3:(?!Get|List).*", buckets, region),
-        ("keys", r"kms:(PutKeyPolicy|ScheduleKeyDeletion)", ["*"], {**region, "aws:ResourceTag/inferplan.dev/stack": scope.stack}),
-        ("regional", r".*", ["*"], region),
-    )
+    """Return the statements of `statements.toml` that allow `actions`, each on the resources of the stack."""
+    data, limits = table("operations/doctor/aws/statements.toml"), asdict(scope)
+    lists = {
+        "{roles}": [f"arn:aws:iam::*:role/{each}" for each in scope.roles],
+        "{buckets}": [f"arn:aws:s3:::{each}" for each in scope.buckets],
+        "{objects}": [f"arn:aws:s3:::{each}/*" for each in scope.emptied],
+    }
     by_row: dict[str, list[str]] = defaultdict(list)
-    for action in sorted(set(actions)):
-        by_row[next(sid for sid, pattern, *_ in rows if re.fullmatch(pattern, action))].append(action)
-    return [
-        _Statement(sid=sid, actions=by_row[sid], resources=resources, equals=equals)
-        for sid, _, resources, equals in rows
-        if by_row[sid] and resources
-    ]
+    for action in sorted(set(actions) - (set() if scope.boundary else {"iam:PutRolePermissionsBoundary"})):
+        fits = partial(_fits, action, data["created"])
+        by_row[next(row["sid"] for row in data["rows"] if "match" in row and fits(row["match"]))].append(action)
+        for row in data["rows"]:
+            if "also" in row and fits(row["also"]):
+                by_row[row["sid"]].append(action)
+    statements = []
+    for row in data["rows"]:
+        resources = [arn for each in row["resources"] for arn in lists.get(each, [each.format_map(limits)] if each not in lists else [])]
+        if by_row[row["sid"]] and resources:
+            statements.append(_Statement(sid=row["sid"], actions=by_row[row["sid"]], resources=resources, condition=_condition(row, scope)))
+    return statements
+
+
+def _fits(action: str, created: str, pattern: str) -> bool:
+    return re.fullmatch(pattern.replace("{created}", created), action) is not None
+
+
+def _condition(row: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    limits = asdict(scope)
+    equals = {
+        key: value.format_map(limits) if isinstance(value, str) else [each.format_map(limits) for each in value]
+        for key, value in row.get("equals", {}).items()
+    }
+    if row.get("bounded") and scope.boundary:
+        equals["iam:PermissionsBoundary"] = scope.boundary
+    tests = {"StringEquals": equals, "ArnLike": row.get("like", {})}
+    tests |= {"Null": {row["null"]: "true"}} if "null" in row else {}
+    tests |= {"Bool": {row["bool"]: "true"}} if "bool" in row else {}
+    return {operator: keys for operator, keys in tests.items() if keys}
 
 
 def policy_of(types: Iterable[str], scope: Scope) -> dict[str, Any]:
-    """Return a policy with the actions of `types` and of `inferplan doctor`, limited to `scope`. Raises OperationError if it is too long."""
-    actions = [*actions_of(types), *table("doctor/aws/actions")["doctor"]]
+    """Return a policy with the actions of `types`, `inferplan doctor` and `inferplan versions`, limited to `scope`.
+
+    Raises OperationError if it is too long.
+    """
+    rights = table("operations/doctor/aws/actions.toml")
+    actions = [*actions_of(types), *rights["doctor"], *rights["versions"]]
     for length in _LENGTHS:
-        roles = {f"{each}-{_SUFFIX}" if len(each) <= length else f"{each[:length]}*" for each in scope.roles}
+        roles = {each if len(each) <= length + len(_SUFFIX) + 1 else f"{each[:length]}*" for each in scope.roles}
         statements = _statements(actions, replace(scope, roles=tuple(sorted(roles))))
         policy = {"Version": "2012-10-17", "Statement": [each.shown() for each in statements]}
         if len(json.dumps(policy, separators=(",", ":"))) <= LONGEST_POLICY:
@@ -121,44 +153,58 @@ def policy_of(types: Iterable[str], scope: Scope) -> dict[str, Any]:
     )
 
 
+def boundary_json() -> str:
+    """Return the permissions boundary for the roles of a stack: what nodes, controllers and readers need, and no right to change IAM."""
+    return files(__package__ or "").joinpath("boundary.json").read_text(encoding="utf-8")
+
+
 def policy_json(types: Iterable[str], scope: Scope) -> str:
     return json.dumps(policy_of(types, scope), indent=2) + "\n"
 
 
 def check_permissions(account: ExaminedAccount) -> Iterator[Finding]:
     """Simulate every action of the stack for the caller."""
-    from inferplan.components.platforms.aws.access import principal_of
-
     caller = account.caller["Arn"]
     actions = actions_of(account.types)
     if caller.endswith(":root"):
         yield ok(f"{caller} may do everything; better use a role")
         return
-    source = principal_of(caller)
-    if ":role/" in source:
-        # The ARN of a session does not contain the path of its role.
-        source = account.ask("iam", "get_role", RoleName=source.rpartition("/")[2])["Role"]["Arn"]
-    scope = scope_of(account.recording, account.region)
-    named = replace(scope, roles=tuple(f"{each}-{_SUFFIX}" for each in scope.roles))
-    denied = sorted({action for each in _statements(actions, named) for action in _denied(account, source, each)})
-    kind, name = ("user", source.rpartition("/")[2]) if ":user/" in source else ("role", source.rpartition("/")[2])
+    source = full_principal(account)
+    scope = scope_of(account.recording, account.cluster)
+    denied = sorted({action for each in _statements(actions, scope) for action in _denied(account, source, each)})
     if denied:
-        yield error(
-            f"{source} may not {', '.join(denied)}",
-            f"inferplan doctor {account.stack} --policy > policy.json && aws iam create-policy --policy-name inferplan-{account.cluster.name} "
-            f"--policy-document file://policy.json && aws iam attach-{kind}-policy --{kind}-name {name} "
-            f"--policy-arn arn:aws:iam::{account.caller['Account']}:policy/inferplan-{account.cluster.name}",
-        )
+        yield error(f"{source} may not {', '.join(denied)}", _grant(account, source))
     else:
         yield ok(f"{source} may take all {len(actions)} actions of the stack")
+
+
+def _grant(account: ExaminedAccount, source: str) -> str:
+    """Return the commands that give `source` the stack's policy. AWS rejects attaching one to a role of IAM Identity Center."""
+    kind, name = "user" if ":user/" in source else "role", source.rpartition("/")[2]
+    policy = f"inferplan doctor {account.stack} --policy > policy.json"
+    if is_reserved(source):
+        permission_set = name.removeprefix("AWSReservedSSO_").rpartition("_")[0]
+        common = "--instance-arn INSTANCE_ARN --permission-set-arn PERMISSION_SET_ARN"
+        return (
+            f"{policy} && aws sso-admin put-inline-policy-to-permission-set {common} --inline-policy file://policy.json && "
+            f"aws sso-admin provision-permission-set {common} --target-type ALL_PROVISIONED_ACCOUNTS  # permission set {permission_set}, "
+            "by an administrator of IAM Identity Center"
+        )
+    put = f"{policy} && aws iam put-{kind}-policy --{kind}-name {name} --policy-name inferplan-{account.cluster.name} --policy-document file://policy.json"
+    return put if kind == "role" else f"{put}  # IAM limits the policies of a user to 2048 characters: better use a role"
 
 
 def _denied(account: ExaminedAccount, source: str, statement: _Statement) -> Iterator[str]:
     """The actions of `statement` that `source` may not take on all of its resources, by the simulation of IAM."""
     # Without values the simulation denies what a policy allows on a condition.
-    values = {"aws:RequestedRegion": account.region, **statement.equals}
+    wanted = {key: value for operator, keys in statement.condition.items() if operator != "Null" for key, value in keys.items()}
+    values = {"aws:RequestedRegion": account.region, **wanted}
     context = [
-        {"ContextKeyName": key, "ContextKeyType": "string", "ContextKeyValues": [value if isinstance(value, str) else value[0]]}
+        {
+            "ContextKeyName": key,
+            "ContextKeyType": "string",
+            "ContextKeyValues": [(value if isinstance(value, str) else value[0]).replace("*", "1")],
+        }
         for key, value in values.items()
     ]
     # Without resources it denies what a policy allows on some; it takes no wildcards.
@@ -176,4 +222,4 @@ def _denied(account: ExaminedAccount, source: str, statement: _Statement) -> Ite
 
 
 if __name__ == "__main__":
-    print(policy_json(table("doctor/aws/actions")["types"], EXAMPLE), end="")
+    print(policy_json(table("operations/doctor/aws/actions.toml")["types"], EXAMPLE), end="")

@@ -6,38 +6,6 @@ from typing import Any
 from inferplan.operations.doctor.aws.account import AwsError, ExaminedAccount
 from inferplan.operations.doctor.findings import Finding, error, ok, warning
 
-# EKS takes up to five addresses of each subnet for the control plane; AWS recommends 16 (EKS user guide, network requirements, read 2026-11).
-_ADDRESSES = 16
-_AGENT = "eks-pod-identity-agent"
-
-
-def check_account(account: ExaminedAccount) -> Iterator[Finding]:
-    from inferplan.components.platforms.aws.access import principal_of
-
-    caller, expected = account.caller, account.cluster.account
-    if expected is not None and caller["Account"] != expected:
-        yield error(
-            f"your credentials are those of account {caller['Account']}, and cluster.account is {expected}",
-            "export AWS_PROFILE=PROFILE && aws sts get-caller-identity",
-        )
-    else:
-        yield ok(f"you are {caller['Arn']}")
-    admins = [] if account.cluster.create is None else account.cluster.create.admins
-    own = principal_of(caller["Arn"])
-    if admins and own not in [principal_of(each) for each in admins]:
-        yield error(f"{own} is not in cluster.create.admins, so the new cluster denies it", f"add to cluster.create.admins: {own}")
-    for arn in admins:
-        name, kind = arn.rpartition("/")[2], "role" if ":role/" in arn else "user"
-        if f":{caller['Account']}:" not in arn:
-            yield error(
-                f"cluster.create.admins has {arn}, which is not in account {caller['Account']}",
-                f"write roles and users of account {caller['Account']} in cluster.create.admins",
-            )
-        elif _exists(account, "iam", f"get_{kind}", **{f"{kind.capitalize()}Name": name}) is None:
-            yield error(
-                f"cluster.create.admins has {arn}, which does not exist", f"aws iam list-{kind}s --query '{kind.capitalize()}s[].Arn'"
-            )
-
 
 def check_cluster(account: ExaminedAccount) -> Iterator[Finding]:
     """Find a cluster that exists where one is created, and one that is missing where it is used."""
@@ -50,41 +18,13 @@ def check_cluster(account: ExaminedAccount) -> Iterator[Finding]:
         elif live.get("tags", {}).get("inferplan.dev/stack") == account.recording.stack:
             yield ok(f"cluster {name} is {live['status']}, and this stack created it")
         else:
-            yield error(
-                f"cluster {name} exists in {region}, and this stack did not create it", "write another cluster.name, or remove create"
-            )
+            yield error(f"cluster {name} exists in {region}, and this stack did not create it", f"set cluster.name: {name}-2")
         return
     if live is None or live["status"] != "ACTIVE":
         state = "does not exist" if live is None else f"is {live['status']}"
         yield error(f"cluster {name} {state} in {region}", f"aws eks list-clusters --region {region}")
         return
     yield ok(f"cluster {name} is ACTIVE, Kubernetes {live['version']}")
-    if account.cluster.assigns_pod_identities and account.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation"):
-        if _exists(account, "eks", "describe_addon", clusterName=name, addonName=_AGENT) is None:
-            yield error(
-                f"cluster {name} has no add-on {_AGENT}, through which pods get their roles",
-                f"aws eks create-addon --region {region} --cluster-name {name} --addon-name {_AGENT}",
-            )
-        else:
-            yield ok(f"cluster {name} has the add-on {_AGENT}")
-
-
-def check_network(account: ExaminedAccount) -> Iterator[Finding]:
-    for zone, subnet in (account.cluster.subnets or {}).items():
-        answer = _exists(account, "ec2", "describe_subnets", SubnetIds=[subnet])
-        live = None if answer is None else answer["Subnets"][0]
-        listing = f"aws ec2 describe-subnets --region {account.region} --query 'Subnets[].[SubnetId,AvailabilityZone,VpcId]' --output text"
-        if live is None:
-            yield error(f"subnet {subnet} does not exist in {account.region}", listing)
-        elif live["AvailabilityZone"] != zone:
-            yield error(f"subnet {subnet} is in {live['AvailabilityZone']}, and cluster.subnets says {zone}", listing)
-        elif live["AvailableIpAddressCount"] < _ADDRESSES:
-            free = live["AvailableIpAddressCount"]
-            yield warning(f"subnet {subnet} has {free} free addresses; nodes and pods need more than {_ADDRESSES}", listing)
-        else:
-            yield ok(f"subnet {subnet} is in {zone} with {live['AvailableIpAddressCount']} free addresses")
-    if account.cluster.subnets is None:
-        yield ok("the stack names no existing subnet")
 
 
 def check_certificate(account: ExaminedAccount) -> Iterator[Finding]:
@@ -136,14 +76,19 @@ def _judge_reservation(account: ExaminedAccount, name: str, live: Mapping[str, A
         yield error(f"{start} is {live['State']}, not active", listing)
     elif live["AvailabilityZone"] != zone:
         yield error(
-            f"{start} is in {live['AvailabilityZone']}, and the stack file says {zone}", f"write capacityReservation.zone of {name}"
+            f"{start} is in {live['AvailabilityZone']}, and the stack file says {zone}",
+            f"set nodePools.{name}.capacityReservation.zone: {live['AvailabilityZone']}",
         )
     elif live["InstanceType"] not in pool.machines:
         wanted = ", ".join(pool.machines)
-        yield error(f"{start} is for {live['InstanceType']}, and the pool has {wanted}", f"write nodePools.{name}.instanceTypes")
+        yield error(
+            f"{start} is for {live['InstanceType']}, and the pool has {wanted}",
+            f"set nodePools.{name}.instanceTypes: [{live['InstanceType']}]",
+        )
     elif live["TotalInstanceCount"] < pool.max_nodes:
         yield warning(
-            f"{start} has {live['TotalInstanceCount']} instances, and size.max is {pool.max_nodes}", f"lower nodePools.{name}.size.max"
+            f"{start} has {live['TotalInstanceCount']} instances, and size.max is {pool.max_nodes}",
+            f"set nodePools.{name}.size.max: {live['TotalInstanceCount']}",
         )
     else:
         yield ok(f"{start} is active with {live['TotalInstanceCount']} {live['InstanceType']}")
@@ -154,7 +99,10 @@ def check_keys(account: ExaminedAccount) -> Iterator[Finding]:
     for name, arn in keys.items():
         answer = _exists(account, "kms", "describe_key", KeyId=arn)
         state = None if answer is None else answer["KeyMetadata"]["KeyState"]
-        remedies = {"Disabled": f"aws kms enable-key --key-id {arn}", "PendingDeletion": f"aws kms cancel-key-deletion --key-id {arn}"}
+        request = f"--region {arn.split(':')[3]} --key-id {arn if answer is None else answer['KeyMetadata']['KeyId']}"
+        enable = f"aws kms enable-key {request}"
+        # A key that was to be deleted is disabled afterwards.
+        remedies = {"Disabled": enable, "PendingDeletion": f"aws kms cancel-key-deletion {request} && {enable}"}
         if state == "Enabled":
             yield ok(f"storage {name}: KMS key {arn} is Enabled")
         else:
@@ -172,7 +120,9 @@ def check_images(account: ExaminedAccount) -> Iterator[Finding]:
         answer = _exists(account, "ec2", "describe_images", ImageIds=[image])
         if answer is None or not answer["Images"] or answer["Images"][0]["State"] != "available":
             own = f"aws ec2 describe-images --region {account.region} --owners self amazon --filters Name=name,Values='*eks*'"
-            yield error(f"pool {name}: image {image} is not available in {account.region}", own)
+            # EKS has no image for Gaudi.
+            usual = own if account.pools[name].vendor == "habana" else f"remove nodePools.{name}.amiId && remove nodePools.{name}.amiType"
+            yield error(f"pool {name}: image {image} is not available in {account.region}", usual)
         else:
             yield ok(f"pool {name}: image {image} is available")
     if not images:

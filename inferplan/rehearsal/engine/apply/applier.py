@@ -1,8 +1,4 @@
-"""Apply registrations to a cluster as they arrive.
-
-Each Kubernetes object is applied and awaited before its registration is answered, so the cluster changes in the SDK's order. If
-a resource fails, its dependents are skipped and the others continue. Other resources get stub outputs; no cloud is called.
-"""
+"""Apply registrations to a cluster as they arrive: each object is awaited, and dependents of a failed one are skipped."""
 
 from __future__ import annotations
 

@@ -61,10 +61,7 @@ def with_ignored(live: Object, body: Object, paths: Iterable[str], manager: str)
 
 
 def taken_over(live: Object, manager: str) -> list[Object] | None:
-    """The `managedFields` of `live` with the fields that kubectl wrote given to `manager`; None if there are none.
-
-    Otherwise what kubectl added would stay next to what the apply sets back: a Service with the old and the new port.
-    """
+    """The `managedFields` of `live` with kubectl's fields given to `manager`, so that an apply sets them back; None if there are none."""
     mine: Object = {"manager": manager, "operation": "Apply", "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1", "fieldsV1": {}}
     left = []
     taken = False

@@ -30,10 +30,7 @@ class Inventory:
             self._by_key[entry.key] = entry
 
     def current(self, registration: Registration, key: Key | None = None) -> Entry | None:
-        """The current object of the resource, None if it has none; older objects wait for deletion.
-
-        An object whose creation was interrupted counts only if it is the wanted one, `key`.
-        """
+        """The current object of the resource, None if it has none; one whose creation was interrupted counts only if it is `key`."""
         for urn in (registration.urn, *registration.options.aliases):
             entries = self._by_urn.get(urn)
             if entries:

@@ -31,10 +31,7 @@ ADOPTED: Final = "urn:inferplan:adopted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One object that is, or may be, in the cluster.
-
-    `state` is the last request; `done` says that the server accepted it, `existed` that it accepted an earlier one.
-    """
+    """One object that is, or may be, in the cluster: its last request, and whether the server accepted it or an earlier one."""
 
     key: Key
     api_version: str
@@ -148,10 +145,7 @@ class Journal:
 
 
 def read_entries(directory: Path, cluster: str) -> list[Entry]:
-    """The entries of the cluster with uid `cluster` in the order of application, empty if there is no journal for it.
-
-    Only reads, so another process may have the journal open.
-    """
+    """The entries of the cluster with uid `cluster` in the order of application, empty without a journal. It only reads."""
     return load(directory, cluster)[0]
 
 

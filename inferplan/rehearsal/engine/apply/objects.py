@@ -1,8 +1,4 @@
-"""Apply and delete single objects, and report what changed.
-
-One server-side apply creates or updates an object, with our field manager. It takes fields from another manager only if the
-program says so, with the annotation `pulumi.com/patchForce` or the provider's `enablePatchForce`.
-"""
+"""Apply (server-side, with our field manager, by force only on request) and delete single objects, and report what changed."""
 
 from __future__ import annotations
 
@@ -38,16 +34,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """Options of an apply.
-
-    Attributes:
-        limit: seconds for a deletion.
-        replace: the reason to delete the object first, or "".
-        exists: true if an earlier run applied the object.
-        same: true if it applied the same declaration.
-        ignore: the paths of `ignore_changes`.
-        force: true to take declared fields from other managers.
-    """
+    """Options of an apply: seconds for a deletion, why to replace first, what an earlier run applied, paths to ignore, and force."""
 
     limit: float
     replace: str = ""

@@ -1,7 +1,4 @@
-"""Delete the objects in a journal that are no longer declared, dependents before their dependencies.
-
-A rehearsal also deletes objects with `protect` or `retainOnDelete`, and the reason says what a real update would do.
-"""
+"""Delete the objects in a journal that are no longer declared, dependents first, also protected ones, for which the reason says so."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""`up` and `down` on a simulated cluster: run the program, apply the registered objects, prune the others.
-
-Clusters that the rehearsal did not start are rejected. Nothing is pruned after a failure. A run that was killed is completed
-by the next one: the journal lists every object that may exist, and applying twice is harmless. A second run at the same time
-ends with an error that names the first.
-"""
+"""The commands `up` and `down`, one at a time: run the program, apply its objects, and prune the others unless something failed."""
 
 from __future__ import annotations
 
@@ -40,10 +35,7 @@ _WORKERS: Final = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of a run: targets in the order of their changes, and the duration in seconds.
-
-    `recording` is what the program declared; its `outputs` have live values, with secrets marked.
-    """
+    """The result of a run: targets in the order of their changes, seconds, and the `recording` with live outputs, secrets marked."""
 
     created: tuple[Target, ...] = ()
     changed: tuple[Target, ...] = ()
@@ -62,10 +54,7 @@ class Outcome:
 
 @contextlib.contextmanager
 def exclusive(directory: Path, *, command: str) -> Iterator[None]:
-    """Lock the cluster in `directory`; the kernel releases the lock when this process ends.
-
-    Raises BusyError at once, with the other process's `command` (such as `up of local`), if the cluster is locked.
-    """
+    """Lock the cluster in `directory` until this process ends. Raises BusyError with the other `command` if it is locked."""
     descriptor = os.open(directory / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
@@ -175,10 +164,7 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
 
 
 def down(cluster: Cluster, *, listener: Listener = silent) -> Outcome:
-    """Delete everything that `apply` created in `cluster`, in reverse order, also protected and retained resources.
-
-    Raises ForeignClusterError, BusyError, ApplyFailed.
-    """
+    """Delete everything that `apply` created, in reverse, protected resources too. Raises ForeignClusterError, BusyError, ApplyFailed."""
     began = time.monotonic()
     with _session(cluster, listener, None, "down") as (objects, journal):
         deleted = Pruner(objects=objects, journal=journal).prune(list(journal.entries().values()), reason="the stack is taken down")

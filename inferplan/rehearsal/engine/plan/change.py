@@ -1,8 +1,4 @@
-"""Changes between two states of a resource: paths, and whether the provider replaces the resource.
-
-Inputs are masked (see `wire/values.py`); a secret changes if its digest does. No cluster is read, so defaults that a server adds never
-show as changes.
-"""
+"""Changes between two states of a resource with masked inputs: paths, and whether the provider replaces the resource."""
 
 from __future__ import annotations
 
@@ -75,11 +71,7 @@ def _secret_differences(old: Masked, new: Masked, path: Path) -> Iterator[tuple[
 
 
 def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, Any], renewed: Collection[str] = ()) -> Change:
-    """The change from `old` to `new`.
-
-    `provider` is the inputs of the explicit provider, or {}. `renewed` names inputs that come from resources that are created
-    or replaced: their unknown values will differ from the old values.
-    """
+    """The change from `old` to `new` for the provider's inputs; `renewed` names inputs whose unknown values will differ."""
     kubernetes = is_object(new.type, new.inputs)
     before, after = (_canonical(old.inputs), _canonical(new.inputs)) if kubernetes else (old.inputs, new.inputs)
     if kubernetes and is_autonamed(before) and is_autonamed(after):

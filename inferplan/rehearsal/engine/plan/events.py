@@ -1,8 +1,4 @@
-"""A plan as the engine events of `pulumi preview --json` (apitype.EngineEvent, one JSON object per line).
-
-The format is that of real streams (engine 3.260, Kubernetes provider 4.32). Values that a plan does not have are those of an
-engine that does not know them: empty ids, and Pulumi's text for unknown values.
-"""
+"""A plan as the engine events of `pulumi preview --json` (apitype.EngineEvent of engine 3.260, one JSON object per line)."""
 
 from __future__ import annotations
 
@@ -26,10 +22,7 @@ def to_ndjson(events: Iterator[Event]) -> bytes:
 
 
 def events_of(plan: Plan, *, against: str = "", judged: Iterable[Event] = (), packs: Mapping[str, str] | None = None) -> Iterator[Event]:
-    """The events of `plan`; `judged` are policy events, `packs` the versions of their policy packs.
-
-    `against` is the commit or file that the plan is compared with. Timestamps are 0, so that equal plans give equal bytes.
-    """
+    """The events of `plan` against a commit or file, with policy events and packs. Timestamps are 0: equal plans give equal bytes."""
     return _numbered(_bodies(plan, against, judged, packs or {}))
 
 

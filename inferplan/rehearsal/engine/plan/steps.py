@@ -1,7 +1,4 @@
-"""The plan of an update: one step per resource, from an earlier plan to what the program declares.
-
-No cluster is read: a plan shows changes of the declaration, and which of them the engine would reject.
-"""
+"""The plan of an update, without a cluster: one step per resource, from an earlier plan to what the program declares."""
 
 from __future__ import annotations
 
@@ -18,10 +15,7 @@ from inferplan.rehearsal.engine.wire.recording import Recording, name_of, qualif
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The step of one resource. `op` is the engine's: create, update, replace, delete, same or read.
-
-    `rejected` is the problem and the remedy if the engine would reject the step.
-    """
+    """The step of one resource: `op` as the engine names it, and `rejected`, the problem and remedy if the engine would reject it."""
 
     op: str
     urn: str

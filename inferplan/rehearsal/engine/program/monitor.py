@@ -1,8 +1,4 @@
-"""A resource monitor in this process: it answers the calls of the Pulumi SDK and records what a program registers.
-
-A `Realizer` decides what the program gets back for each resource. The monitor rejects what the rehearsal does not support
-(remote components, method calls), and a URN that is registered twice, as the engine does.
-"""
+"""A resource monitor in this process: answers the calls of the Pulumi SDK as a `Realizer` decides, and records registrations."""
 
 from __future__ import annotations
 
@@ -44,11 +40,7 @@ _FEATURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Realized:
-    """The answer to a registration.
-
-    `outputs` None means the inputs; `unknown_metadata` names fields of their `metadata` that an update will know. `failed`
-    makes each output unknown, so that parts of the program that do not depend on this resource continue.
-    """
+    """The answer to a registration: `outputs` (None: the inputs), unknown metadata, and `failed`, which makes each output unknown."""
 
     id: str = ""
     outputs: Mapping[str, Any] | None = None

@@ -1,9 +1,4 @@
-"""Run a Pulumi program in this process against a monitor, as Pulumi's language host does, and record what it declares.
-
-The program is a callable, or the folder or file in `main` of `Pulumi.yaml`; a folder is first in `sys.path`, as with the CLI.
-A run restores settings, configuration, event loop, `sys.path` and garbage collector, so that another can follow. Recording needs no
-cluster, network or credentials.
-"""
+"""Run a Pulumi program in this process against a monitor, as Pulumi's language host does, and record what it declares."""
 
 from __future__ import annotations
 
@@ -21,9 +16,11 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 import pulumi
+from pulumi.runtime import resource as registrations
 from pulumi.runtime import run_in_stack
 from pulumi.runtime import settings as runtime_settings
 from pulumi.runtime.config import set_all_config
+from pulumi.runtime.proto import source_pb2
 
 from inferplan.rehearsal.engine.program.monitor import Monitor, Realized
 from inferplan.rehearsal.engine.providers import aws
@@ -33,6 +30,7 @@ from inferplan.rehearsal.errors import ProgramFailed, RegistrationRefused, Rehea
 
 P = ParamSpec("P")
 _CANCEL_SECONDS = 5.0
+_STACK_TRACE = "_get_stack_trace"
 
 
 class _Inline(ThreadPoolExecutor):
@@ -117,7 +115,8 @@ def run(
     executor = ThreadPoolExecutor(workers, thread_name_prefix="register") if workers else _Inline(1)
     loop.set_default_executor(executor)
     try:
-        loop.run_until_complete(run_in_stack(lambda: _call(program)))
+        with _without_stack_traces():
+            loop.run_until_complete(run_in_stack(lambda: _call(program)))
     except RehearsalError:
         raise
     except Exception as error:
@@ -130,6 +129,23 @@ def run(
         _drain(loop)
         executor.shutdown(wait=True)
         loop.close()
+
+
+@contextlib.contextmanager
+def _without_stack_traces() -> Iterator[None]:
+    """Registrations carry no stack trace, which no monitor of ours reads: the SDK spends a seventh of a plan on it and has no option.
+
+    An SDK without the private function takes its traces as ever.
+    """
+    taken = getattr(registrations, _STACK_TRACE, None)
+    if taken is None:
+        yield
+        return
+    setattr(registrations, _STACK_TRACE, source_pb2.StackTrace)
+    try:
+        yield
+    finally:
+        setattr(registrations, _STACK_TRACE, taken)
 
 
 def _call(program: Callable[[], object] | Path) -> Any:

@@ -1,28 +1,23 @@
-"""Decisions of the AWS provider: which changes replace a resource; and stub outputs, because a rehearsal sends no request to a cloud.
-
-Ids have AWS's format and are the same in every run. The account is all zeros, host names end in `.invalid` and nothing
-looks like a credential that works. Tables by type are in `aws.toml`.
-"""
+"""Decisions of the AWS provider (`aws.toml`): which changes replace a resource; and stub outputs that look like no real account."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-import tomllib
 from collections.abc import Callable, Mapping
-from pathlib import Path as FilePath
 from typing import Any, Final
 
 from inferplan.kube.paths import Path, parse
 from inferplan.rehearsal.engine.wire.recording import Registration
 from inferplan.rehearsal.engine.wire.values import UNKNOWN, has_unknown, reveal
+from inferplan.tables import table
 
 Outputs = dict[str, Any]
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
 
-TYPES: Final[dict[str, Any]] = tomllib.loads(FilePath(__file__).with_name("aws.toml").read_text(encoding="utf-8"))
+TYPES: Final[dict[str, Any]] = table("rehearsal/engine/providers/aws.toml")
 
 
 def replacing_patterns(type_: str) -> tuple[Path, ...]:
@@ -127,6 +122,7 @@ _SET_BY_AWS = {"aws:eks/cluster:Cluster": {"vpcConfig": ("clusterSecurityGroupId
 KNOWN_BY_AWS = frozenset({"aws:eks/getCluster:getCluster"})
 _FUNCTIONS: dict[str, Callable[[Mapping[str, Any]], Outputs]] = {
     "aws:ec2/getAmi:getAmi": lambda _: {"state": "available"},
+    "aws:ec2/getRouteTables:getRouteTables": lambda _: {"ids": []},
     "aws:ec2/getSubnet:getSubnet": lambda arguments: {"id": arguments.get("id")},
     "aws:efs/getAccessPoint:getAccessPoint": lambda arguments: {"id": arguments.get("accessPointId")},
     "aws:efs/getFileSystem:getFileSystem": lambda arguments: {"id": arguments.get("fileSystemId")},

@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path as FilePath
 from typing import Any, Final
 
 from inferplan.kube.paths import Path, covers, parse, values_at
 from inferplan.rehearsal.engine.wire.values import mask, to_json
+from inferplan.tables import table
 
 AUTONAMED = "pulumi.com/autonamed"
 
@@ -33,10 +32,7 @@ def metadata_of(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def identity(type_: str, inputs: Mapping[str, Any], namespace: str) -> tuple[str, str, str, str] | None:
-    """API group, kind, namespace and name of an object, by default in `namespace`.
-
-    None for resources that are not objects, and if a part is unknown or not a text.
-    """
+    """API group, kind, namespace (by default `namespace`) and name of an object; None if it is not one, or a part is unknown."""
     if not is_object(type_, inputs):
         return None
     metadata = metadata_of(inputs)
@@ -63,10 +59,7 @@ def fresh_name(name: str) -> str:
 
 
 def with_name(type_: str, name: str, urn: str, inputs: dict[str, Any], *, provider: Mapping[str, Any]) -> dict[str, Any]:
-    """`inputs` with `metadata.name` filled in where the program gave none, marked as the provider marks it.
-
-    `provider` is the inputs of the explicit provider resource, {} for the default one.
-    """
+    """Inputs with `metadata.name` filled in and marked as the provider does, where the program gave none; `provider` has its inputs."""
     if not is_object(type_, inputs):
         return inputs
     metadata = inputs.get("metadata")
@@ -83,7 +76,7 @@ def with_name(type_: str, name: str, urn: str, inputs: dict[str, Any], *, provid
 
 
 _IDENTITY: Final = ("metadata.name", "metadata.namespace")
-_REPLACING: Final[dict[str, list[str]]] = tomllib.loads(FilePath(__file__).with_name("kubernetes.toml").read_text(encoding="utf-8"))
+_REPLACING: Final[dict[str, list[str]]] = table("rehearsal/engine/providers/kubernetes.toml")
 # A changed Secret or ConfigMap is replaced unless its provider has this option.
 _MUTABLE: Final = {
     "v1/Secret": ("enableSecretMutable", ("type", "stringData", "data")),
@@ -92,10 +85,7 @@ _MUTABLE: Final = {
 
 
 def replacing_patterns(inputs: Mapping[str, Any], *, provider: Mapping[str, Any]) -> tuple[Path, ...]:
-    """Patterns of the paths whose change replaces the object with `inputs`.
-
-    `provider` is the inputs of its provider resource ({} for the default provider).
-    """
+    """Patterns of the paths whose change replaces the object with `inputs`, for a provider with the inputs `provider`."""
     kind = f"{inputs.get('apiVersion')}/{inputs.get('kind')}"
     option, data = _MUTABLE.get(kind, ("", ()))
     mutable = inputs.get("immutable") is not True and is_on(provider, option)

@@ -121,4 +121,4 @@ class ApplyFailed(RehearsalError):  # noqa: N818 - named after what happened
         for each in self.failures:
             lines += [f"  {each.target}: {each.message}", f"      {each.remedy}"]
         lines += [f"  {each}: not applied" for each in self.skipped]
-        return "\n".join([*lines, self.remedy])
+        return "\n".join([*lines, self.advice])

@@ -1,8 +1,4 @@
-"""Why the API server rejects an object, and why an object is not ready.
-
-The reason comes from the component that blocks the object: the scheduler, a quota, a queue, a volume or a container. Of
-several reasons the one nearest to the cause is reported.
-"""
+"""Why the API server rejects an object, and why one is not ready, from the component that blocks it: the nearest cause."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from inferplan.rehearsal.errors import ObjectFailed
 Object = dict[str, Any]
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet", "Pod", "LeaderWorkerSet", "RayService")
 # Objects between a workload and its pods.
-_BETWEEN = {"Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"}
+_BETWEEN = {"Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet", "DynamoGraphDeployment": "Deployment"}
 
 
 def is_immutable(error: ApiError) -> bool:
@@ -29,6 +25,7 @@ def is_immutable(error: ApiError) -> bool:
         "updates to statefulset spec",
         "pod updates may not change",
         "is forbidden after creation",
+        "cannot change roleRef",
     )
     return error.status == 422 and any(word in error.message for word in words)
 
@@ -74,7 +71,7 @@ def observe_for(watching: Watching, live: Object) -> None:
 
 def why(watching: Watching, live: Object) -> str:
     """The reason in one sentence, "" if there is none yet."""
-    for owner in _chain(watching, live):
+    for owner in chain(watching, live):
         failure = condition(owner, "ReplicaFailure")
         if failure.get("status") == "True":
             return str(failure.get("message", ""))
@@ -91,7 +88,7 @@ def why(watching: Watching, live: Object) -> str:
 
 def is_unschedulable(watching: Watching, live: Object) -> bool:
     """True if no node fits a pod of `live`, or a quota rejects its pods."""
-    if any(condition(owner, "ReplicaFailure").get("status") == "True" for owner in _chain(watching, live)):
+    if any(condition(owner, "ReplicaFailure").get("status") == "True" for owner in chain(watching, live)):
         return True
     return any(condition(pod, "PodScheduled").get("reason") == "Unschedulable" for pod in _pods(watching, live))
 
@@ -114,15 +111,17 @@ def _containers(pod: Object) -> list[Object]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def _chain(watching: Watching, live: Object) -> list[Object]:
+def chain(watching: Watching, live: Object) -> list[Object]:
+    """`live` and the objects between it and its pods."""
     between = _BETWEEN.get(live["kind"])
-    return [live, *(watching.owned(between, live["metadata"]["uid"]) if between else ())]
+    owned = watching.owned(between, live["metadata"]["uid"]) if between else ()
+    return [live, *(each for child in owned for each in chain(watching, child))]
 
 
 def _pods(watching: Watching, live: Object) -> list[Object]:
     if live["kind"] == "Pod":
         return [live]
-    owners = [each["metadata"]["uid"] for each in _chain(watching, live)]
+    owners = [each["metadata"]["uid"] for each in chain(watching, live)]
     return [pod for uid in owners for pod in watching.owned("Pod", uid) if condition(pod, "Ready").get("status") != "True"]
 
 

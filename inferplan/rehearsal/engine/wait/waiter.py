@@ -1,8 +1,4 @@
-"""Wait until an object is ready, or gone. Events of the cluster end the wait, never a timer.
-
-A wait ends early if no node fits a pod and nothing else changes: no autoscaler runs. The error names the time waited, the last
-reason of the cluster, and what to do.
-"""
+"""Wait by events until an object is ready or gone. A wait ends early if no node fits a pod and nothing else changes."""
 
 from __future__ import annotations
 
@@ -133,10 +129,7 @@ class Waiter:
         raise ObjectFailed(message, "run `down` again, or delete the whole cluster")
 
     def delete(self, key: Key, resource: Resource, live: Object, *, limit: float, childless: bool = False) -> None:
-        """Delete `live` and its children as the provider does, and return when it is gone; `childless` says that it has none.
-
-        Raises ObjectFailed after `limit` seconds.
-        """
+        """Delete `live` and its children as the provider does; return when it is gone. Raises ObjectFailed after `limit` seconds."""
         uid = live["metadata"]["uid"]
         options = {"propagationPolicy": propagation_of(live, childless=childless), "preconditions": {"uid": uid}}
         try:

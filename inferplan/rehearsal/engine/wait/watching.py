@@ -1,8 +1,4 @@
-"""Live copies of the cluster's objects, one watch per kind, and events for the threads that wait for an object.
-
-A thread that waits for an object wakes up when the object, an object that it owns (the pods of a Deployment) or an event about
-either changes. Nothing is polled, and nothing is written.
-"""
+"""Live copies of the cluster's objects, one watch per kind, and events that wake the threads that wait for an object."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -40,10 +36,14 @@ class _Collection:
 
 
 class Watching:
-    """Live copies of collections behind `api`. Call `stop` at the end."""
+    """Live copies of collections behind `api`. Call `stop` at the end.
 
-    def __init__(self, api: Api) -> None:
+    `look` gets each state of each object, and whether the object is gone; it must be quick, and sends no requests.
+    """
+
+    def __init__(self, api: Api, look: Callable[[Object, bool], None] | None = None) -> None:
         self.idle = IdleClock()
+        self._look = look
         self._api = api
         self._collections: dict[str, _Collection] = {}
         self._sleepers: dict[Key, set[threading.Event]] = defaultdict(set)
@@ -176,6 +176,8 @@ class Watching:
         for uid, _ in _owners(live):
             collection.by_owner[uid].add(name)
         self._wake(live)
+        if self._look is not None:
+            self._look(live, False)
 
     def _drop(self, collection: _Collection, live: Object) -> None:
         name = (live["metadata"].get("namespace", ""), live["metadata"]["name"])
@@ -183,6 +185,8 @@ class Watching:
         for uid, _ in _owners(live):
             collection.by_owner[uid].discard(name)
         self._wake(live)
+        if self._look is not None:
+            self._look(live, True)
 
     def _wake(self, live: Object) -> None:
         if live["kind"] not in _IRRELEVANT:

@@ -1,8 +1,4 @@
-"""The resources that a program registered, as plain data, and the URNs that Pulumi's engine gives to it.
-
-A recording contains no live Pulumi object and prints no secret. URNs follow pulumi/pulumi, sdk/go/common/resource/urn
-(2026-11): the chain of parent types omits the root stack, and a name may contain `::`.
-"""
+"""The resources that a program registered, as plain data without secrets, and the URNs that Pulumi's engine gives to them."""
 
 from __future__ import annotations
 
@@ -62,11 +58,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One resource, with what a plan saves of it.
-
-    `provider` is the URN of the explicit provider, "" for the default one. `read` is true for a resource that the program
-    looked up; `id` is then its id.
-    """
+    """One resource, with what a plan saves of it; `provider` is a URN, and `read` is true for one that was looked up by `id`."""
 
     urn: str
     type: str
@@ -99,11 +91,7 @@ class Diagnostic:
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """Everything that one run of a program registered, in the order of `ordered`: the same in every run.
-
-    `registrations` omits the root stack; its outputs are `outputs`. `component_outputs` maps the URN of a component to
-    the outputs that it registered. `config` shows secrets as `[secret]`.
-    """
+    """Everything that one run registered, in the order of `ordered`, without the root stack; `config` shows secrets as `[secret]`."""
 
     project: str
     stack: str
@@ -141,10 +129,7 @@ class Recording:
 
 
 def ordered(registrations: Sequence[Registration]) -> tuple[Registration, ...]:
-    """`registrations` with dependencies and parents first, ties by URN.
-
-    The SDK registers resources as they become ready, from sets, so the order of arrival depends on the hash seed.
-    """
+    """Registrations with dependencies and parents first, ties by URN: the order of arrival depends on the hash seed."""
     by_urn = {each.urn: each for each in registrations}
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for each in registrations:

@@ -266,3 +266,16 @@ def test_a_method_of_a_provider_is_rejected():
 
     with pytest.raises(ProgramFailed, match="aws:ec2/getInstance:getInstance"):
         declare(program)
+
+
+def test_a_run_takes_no_stack_traces_and_leaves_the_sdk_as_it_was(monkeypatch):
+    from pulumi.runtime import resource
+
+    taken = []
+    whole = resource._get_stack_trace
+    monkeypatch.setattr(resource, "_get_stack_trace", lambda: taken.append(1) or whole())
+    stub = resource._get_stack_trace
+    recording = record(lambda: pulumi.ComponentResource("a:b:C", "one") and None, project="p", stack="s")
+    assert [each.name for each in recording if each.type == "a:b:C"] == ["one"]
+    assert taken == []
+    assert resource._get_stack_trace is stub

@@ -1,8 +1,4 @@
-"""Create, await and delete the children that an operator would create, and say so in the object's status.
-
-So pods of LeaderWorkerSets and RayServices are admitted, counted by quotas, scheduled and ready like other pods. Stubs act only
-while `up` and `down` run: an object that is deleted by hand comes back with the next `up`.
-"""
+"""Create, await and delete the children that an operator would create, while `up` and `down` run, and say so in the status."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from inferplan.rehearsal.cluster.api import Api, ApiError
-from inferplan.rehearsal.engine.apply.operators import leader_worker_set, ray_service
+from inferplan.rehearsal.engine.apply.operators import dynamo, leader_worker_set, ray_service
 from inferplan.rehearsal.engine.apply.operators.stub import Stub
 from inferplan.rehearsal.engine.wait.object_events import Key, Target, key_of
 from inferplan.rehearsal.engine.wait.readiness import READY, Readiness, condition, ready_addresses, rule_for
@@ -28,11 +24,15 @@ MANAGER: Final = "inferplan-stub"
 _STUBS: Final[dict[str, Callable[[Object, list[Object]], Stub]]] = {
     "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet": leader_worker_set.stub,
     "ray.io/v1/RayService": ray_service.stub,
+    "ray.io/v1/RayCluster": ray_service.cluster_stub,
+    "nvidia.com/v1alpha1/DynamoGraphDeployment": dynamo.stub,
+    "nvidia.com/v1beta1/DynamoGraphDeployment": dynamo.stub,
 }
-_CHILDREN: Final = (("apps/v1", "StatefulSet"), ("v1", "Pod"), ("v1", "Service"))
+_CHILDREN: Final = (("apps/v1", "StatefulSet"), ("apps/v1", "Deployment"), ("v1", "Pod"), ("v1", "Service"))
 
 
 def has_stub(live: Object) -> bool:
+    """True if a stub replaces the operator of the kind of `live`."""
     return _kind(live) in _STUBS
 
 
@@ -41,10 +41,7 @@ def _kind(live: Object) -> str:
 
 
 def ready(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) -> tuple[Object, str]:
-    """`live` when it is ready, and the note of its stub, or "".
-
-    Raises ObjectFailed, and writes it to the object's status, if a child is rejected or not ready after `limit` seconds.
-    """
+    """The object `live` when it is ready, and the note of its stub. Raises ObjectFailed, also in its status, after `limit` seconds."""
     if not has_stub(live):
         return waiter.ready(target, live, limit), ""
     until = time.monotonic() + limit
@@ -59,6 +56,19 @@ def ready(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) 
         live = seen
 
 
+def advance(api: Api, waiter: Waiter, live: Object, limit: float) -> tuple[Readiness, str]:
+    """One turn of the stub of `live`, without waiting: its state, and the stub's note. Only obsolete children are awaited, for `limit` s."""
+    owned = _owned(api, live)
+    if suspended(live):
+        return Readiness(why="it is suspended"), ""
+    stub = _STUBS[_kind(live)](live, owned)
+    children = [_apply(api, each, live) for each in stub.children]
+    state = _check(api, waiter, live, children, stub)(live)
+    if state.ready:
+        _settle(api, waiter, live, stub, children, owned, limit)
+    return state, stub.note
+
+
 def _reconcile(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) -> str:
     """Apply and await the children of `live` until it changes. Returns the note of the stub."""
     owned = _owned(api, live)
@@ -71,11 +81,16 @@ def _reconcile(api: Api, waiter: Waiter, target: Target, live: Object, limit: fl
         raise
     if _changed(seen, live):
         return ""
+    _settle(api, waiter, live, stub, children, owned, limit)
+    return stub.note
+
+
+def _settle(api: Api, waiter: Waiter, live: Object, stub: Stub, children: list[Object], owned: list[Object], limit: float) -> None:
+    """Delete the obsolete ones of `owned`, and say in the status that `live` is ready."""
     if not stub.keep_reason:
         current = {key_of(each) for each in children}
         _delete(api, waiter, (each for each in owned if key_of(each) not in current), limit)
     _write_status(api, live, stub, stub.note, is_ready=True)
-    return stub.note
 
 
 def _changed(seen: Object, live: Object) -> bool:
@@ -99,9 +114,9 @@ def delete_children(api: Api, waiter: Waiter, live: Object, limit: float) -> boo
 
 
 def suspended(live: Object) -> bool:
-    """True if a RayService must have no cluster, for example until Kueue admits it."""
+    """True if Ray must have no cluster, for example until Kueue admits it."""
     spec = live["spec"]
-    return live["kind"] == "RayService" and bool(spec.get("suspend") or spec["rayClusterConfig"].get("suspend"))
+    return live["kind"].startswith("Ray") and bool(spec.get("suspend") or spec.get("rayClusterConfig", {}).get("suspend"))
 
 
 def _suspend(api: Api, waiter: Waiter, target: Target, live: Object, limit: float) -> Object:

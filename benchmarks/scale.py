@@ -1,0 +1,121 @@
+"""Measures a stack of 300 models on 1,000 fake nodes with 3,000 pods, and how time and API calls grow from a tenth of it.
+
+Growth and bounds are of processor time of this program, which a busy machine changes less than the clock. Its argument is a stack file
+when it runs as the process that is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import ROOT, Result, at_most, run, unbounded
+from inferplan.operations.workspace import open_workspace
+from inferplan.rehearsal.cluster import delete, start
+from inferplan.rehearsal.cluster.api import Api
+from inferplan.rehearsal.progress import silent
+
+SMALL, LARGE, NODES_EACH, REPLICAS = 30, 300, 1000 / 300, 10
+GROWTH, PLAN_SECONDS, MEMORY_MIB = 11.0, 12.0, 1024.0
+_MODEL = """\
+    model-{n}:
+      engine: vllm
+      weights: {{store: weights, path: model-{n}, revision: 8afb486c1db24fe5011ec46dfbe5b5dccdb575c2, size: 16Gi}}
+      preheat: {{into: shared}}
+      pool: l40s
+      replicas: 10
+      consumers: [chat]
+"""
+
+
+def write_stack(directory: Path, models: int) -> Path:
+    """The local stack with `models` models of ten replicas in place of its own."""
+    text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text(encoding="utf-8")
+    start, end = text.index("  inferplan:models:"), text.index("  inferplan:gateway:")
+    head = text[:start].replace("g6e.12xlarge, nodes: 2", f"g6e.12xlarge, nodes: {round(models * NODES_EACH)}").replace("2Ti", "100Ti")
+    path = directory / f"Pulumi.scale{models}.yaml"
+    path.write_text(f"{head}  inferplan:models:\n{''.join(_MODEL.format(n=n) for n in range(models))}{text[end:]}", encoding="utf-8")
+    return path
+
+
+def phases(path: Path) -> dict[str, Any]:
+    """Seconds on the clock and of the processor for each phase, and the calls of the API; in a process that does nothing else."""
+    found: dict[str, Any] = {}
+    calls, send = [0], Api._send  # noqa: SLF001 - every call of a client goes through it
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        calls[0] += 1
+        return send(*arguments, **options)
+
+    Api._send = counted  # noqa: SLF001 - see above
+
+    def phase(name: str, work: Callable[[], Any]) -> Any:
+        began, processor, before = time.perf_counter(), time.process_time(), calls[0]
+        value = work()
+        found[name] = {"seconds": time.perf_counter() - began, "processor": time.process_time() - processor, "calls": calls[0] - before}
+        found["mebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return value
+
+    workspace = phase("read and validate", lambda: open_workspace(str(path)))
+    phase("register", workspace.record)
+    cluster = phase("start the cluster", lambda: start(workspace.stack))
+    try:
+        phase("up", lambda: workspace.apply(cluster, listener=lambda _event: None, step=silent))
+        phase("up without changes", lambda: workspace.apply(cluster, listener=lambda _event: None, step=silent))
+        api = cluster.api()
+        pods = api.request("GET", "/api/v1/namespaces/inference/pods", query={"labelSelector": "app.kubernetes.io/component=model"})[
+            "items"
+        ]
+        found["pods"] = sum(
+            any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"]["conditions"]) for pod in pods
+        )
+        found["nodes"] = len(api.request("GET", "/api/v1/nodes")["items"])
+        api.close()
+    finally:
+        delete(workspace.stack)
+    return found
+
+
+def figures() -> Iterator[Result]:
+    with tempfile.TemporaryDirectory() as directory:
+        environment = {**os.environ, "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "INFERPLAN_STATE_DIR": f"{directory}/state"}
+        measured: dict[int, dict[str, Any]] = {}
+        for models in (SMALL, LARGE):
+            path = write_stack(Path(directory), models)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = [str(Path(sys.executable).parent / "inferplan"), "plan", str(path)]
+            subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            plan = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            done = subprocess.run(
+                [sys.executable, __file__, str(path)], cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True
+            )
+            measured[models] = {**json.loads(done.stdout), "plan": plan, "plan mebibytes": after.ru_maxrss / 1024}
+            yield unbounded(f"{models} models: nodes and ready pods", f"{measured[models]['nodes']}, {measured[models]['pods']}")
+            for name, each in measured[models].items():
+                if isinstance(each, dict):
+                    text = f"{each['seconds']:.1f} s, {each['processor']:.1f} s of the processor, {each['calls']} calls of the API"
+                    yield unbounded(f"{models} models: {name}", text)
+        small, large = measured[SMALL], measured[LARGE]
+        yield at_most(f"{LARGE} models: plan, processor time", large["plan"], PLAN_SECONDS, " s")
+        yield at_most(f"{LARGE} models: memory of the plan", large["plan mebibytes"], MEMORY_MIB, " MiB")
+        yield at_most(f"{LARGE} models: memory of up", large["mebibytes"], MEMORY_MIB, " MiB")
+        for name in ("register", "up", "up without changes"):
+            for unit in ("processor", "calls"):
+                if small[name][unit]:
+                    yield at_most(f"{LARGE} models relative to {SMALL}: {name}, {unit}", large[name][unit] / small[name][unit], GROWTH)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(phases(Path(sys.argv[1]))))
+    else:
+        run(figures, "benchmarks.scale")

@@ -1,0 +1,140 @@
+"""One audit: a simulated cluster with the declared nodes, the old manifests, then the new ones as a deployer applies them."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferplan.audit.assumptions import assume
+from inferplan.audit.deployed import Deployed
+from inferplan.audit.deployers import Deployer, deployer
+from inferplan.audit.drains import drained
+from inferplan.audit.judge import announced, finding, judge, ordered, survived
+from inferplan.audit.manifest import InputError, Manifest
+from inferplan.audit.removals import VERSIONS
+from inferplan.audit.rollout import Rollout
+from inferplan.audit.session import Session
+from inferplan.audit.sources import doubled
+from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.cluster.upgrade import upgrade
+from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.rehearsal.progress import Progress
+from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES
+from inferplan.review.findings import Finding
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """An audit of `new` over `old` (None: on an empty cluster) with `nodes`, applied as the deployer called `deployer` applies it.
+
+    `existing` are objects that the cluster has before, `load` pods of others, `limit` the seconds that one wave may take. `target` is the
+    version of Kubernetes for which NEW is judged: the control plane is upgraded to it before NEW, if it is one of CONTROL_PLANES.
+    """
+
+    new: tuple[Manifest, ...]
+    old: tuple[Manifest, ...] | None
+    nodes: tuple[Object, ...]
+    deployer: str = "kubectl"
+    namespace: str = "default"
+    existing: tuple[Manifest, ...] = ()
+    load: tuple[Object, ...] = ()
+    drain: bool = False
+    limit: float = 120.0
+    target: str = VERSIONS[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The findings of an audit and what the cluster did: the order of NEW, and the seconds."""
+
+    findings: tuple[Finding, ...]
+    seconds: float
+    kubernetes: str
+    order: tuple[str, ...] = ()
+    recreated: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = field(default=())
+
+    @property
+    def blocked(self) -> bool:
+        return any(each.weight == "blocked" for each in self.findings)
+
+
+def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> Result:
+    """Run one audit on a simulated cluster of its own, which is deleted after it. Raises InputError, RehearsalError."""
+    for side in (request.old or (), request.new):
+        if errors := list(doubled(side, request.namespace)):
+            raise InputError(errors)
+    began = time.monotonic()
+    with _cluster(progress) as cluster, contextlib.ExitStack() as stack:
+        session = _session(stack, cluster, request, progress)
+        notes = _prepare(session, request)
+        how = deployer(request.deployer)
+        old = None
+        if request.old is not None:
+            say(f"applying the old state ({len(request.old)} objects)")
+            old = _deploy(session, how, request.old, None, request.limit, adopts=True)
+        if target := CONTROL_PLANES.get(request.target):
+            stack.close()
+            say(f"upgrading the control plane from {cluster.version} to {target.version}")
+            cluster = upgrade(cluster, target, progress)  # noqa: PLW2901 - the same cluster
+            session = _session(stack, cluster, request, progress)
+            notes += survived(session, old, request.limit)
+        say(f"applying the new state ({len(request.new)} objects) as {how.name} does")
+        since = time.monotonic()
+        new = _deploy(session, how, request.new, old, request.limit)
+        findings = [*judge(session, old, new, since), *announced(session, request.old or (), request.new, request.target), *notes]
+        if request.drain:
+            say(f"draining {sum(each['kind'] == 'Node' for each in request.nodes)} nodes, one after the other")
+            findings += drained(session, new, request.nodes, request.limit)
+        return Result(
+            findings=ordered(findings),
+            seconds=time.monotonic() - began,
+            kubernetes=cluster.version,
+            order=tuple(map(str, new.declared)),
+            recreated=tuple(f"{key}: {reason}" for key, reason in new.recreated.items()),
+            deleted=tuple(map(str, new.deleted)),
+        )
+
+
+def _session(stack: contextlib.ExitStack, cluster: Cluster, request: Request, progress: Progress) -> Session:
+    return stack.enter_context(contextlib.closing(Session(cluster, request.namespace, installer(cluster, progress))))
+
+
+def _deploy(
+    session: Session, how: Deployer, manifests: tuple[Manifest, ...], before: Deployed | None, limit: float, *, adopts: bool = False
+) -> Deployed:
+    return Rollout(session=session, deployer=how, manifests=manifests, before=before, limit=limit, adopts=adopts).run()
+
+
+def _prepare(session: Session, request: Request) -> list[Finding]:
+    """Create the nodes and what is assumed to exist. Returns a note on each assumption."""
+    for each in request.nodes:
+        session.put(each)
+    session.settle((("v1", Key("Node", "", each["metadata"]["name"])) for each in request.nodes if each["kind"] == "Node"), request.limit)
+    first = request.new if request.old is None else request.old
+    both = (*request.existing, *first, *(request.new if request.old is not None else ()))
+    assumed = assume(session, first, both) + assume(session, request.new, both, only=("Namespace", "StorageClass"))
+    if request.existing:
+        rejections = _deploy(session, deployer("flux"), request.existing, None, request.limit).rejections
+        if rejections:
+            raise InputError(f"{each.manifest.place}: --existing: {each.message.rstrip('.')}. Correct it." for each in rejections)
+    for each in request.load:
+        session.put(each)
+    notes = [finding("assumed", name, "", "it is not in the manifests", each) for name, each in dict(assumed).items()]
+    return [each for each in notes if not each.object.startswith("Namespace ")]
+
+
+@contextlib.contextmanager
+def _cluster(progress: Progress) -> Iterator[Cluster]:
+    name = f"audit-{secrets.token_hex(4)}"
+    try:
+        yield start(name, progress)
+    finally:
+        delete(name)

@@ -1,0 +1,92 @@
+"""Drains node after node as `kubectl drain` does: what the API server evicts, what a budget blocks, and what does not come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from inferplan.audit.deployed import Deployed
+from inferplan.audit.judge import finding
+from inferplan.audit.placement import blamed_field
+from inferplan.audit.session import Session
+from inferplan.rehearsal.cluster.api import ApiError
+from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.review.findings import Finding
+
+Object = dict[str, Any]
+_RETRIES_SECONDS: Final = 8.0
+"""A budget that blocks for longer than a replacement needs to start here blocks forever."""
+_TOO_MANY: Final = 429
+_NAMESPACES: Final = ("kube-system", "inferplan-load")
+
+
+def drained(session: Session, deployed: Deployed, nodes: Iterable[Object], limit: float) -> Iterator[Finding]:
+    """The findings of draining each of `nodes`; a node is uncordoned before the next one is drained."""
+    keys = [(each.api_version, key) for key, each in deployed.manifests.items()]
+    seen: set[tuple[str, str]] = set()
+    for node in (each["metadata"]["name"] for each in nodes if each["kind"] == "Node"):
+        _cordon(session, node, on=True)
+        several = [*_evict(session, deployed, node, limit)]
+        waiting = session.settle(keys, limit)
+        for key, reason in waiting.items():
+            if key not in deployed.unready and (manifest := deployed.manifests.get(key)):
+                text = f"after the drain of node {node} it does not come back: {reason}"
+                several.append(finding("drain", key, blamed_field(reason, manifest, None), text, manifest))
+        for each in several:
+            if (each.object, each.field) not in seen:
+                seen.add((each.object, each.field))
+                yield each
+        _cordon(session, node, on=False)
+        session.settle(keys, limit)
+
+
+def _cordon(session: Session, node: str, *, on: bool) -> None:
+    path = session.api.resource("v1", "Node").path("", node)
+    session.api.request("PATCH", path, {"spec": {"unschedulable": on}}, media="application/merge-patch+json")
+
+
+def _evict(session: Session, deployed: Deployed, node: str, limit: float) -> Iterator[Finding]:
+    for pod in session.watching.known("Pod"):
+        metadata = pod["metadata"]
+        owners = {each["kind"] for each in metadata.get("ownerReferences") or ()}
+        if pod["spec"].get("nodeName") != node or "DaemonSet" in owners or metadata["namespace"] in _NAMESPACES:
+            continue
+        if not owners:
+            key = Key("Pod", metadata["namespace"], metadata["name"])
+            reason = f"no controller owns it, so kubectl drain of node {node} stops, and with --force nothing brings it back"
+            yield finding("drain", key, "metadata.ownerReferences", reason, deployed.manifests.get(key))
+        elif reason := _blocked(session, pod, limit):
+            yield _finding(deployed, pod, node, reason)
+
+
+def _blocked(session: Session, pod: Object, limit: float) -> str:
+    """The API server's reason against the eviction of `pod`, "" once it is evicted."""
+    metadata = pod["metadata"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {key: metadata[key] for key in ("name", "namespace")}}
+    path = session.api.resource("v1", "Pod").path(metadata["namespace"], metadata["name"])
+    deadline = time.monotonic() + min(_RETRIES_SECONDS, limit)
+    while True:
+        session.history.changed.clear()
+        try:
+            session.api.request("POST", f"{path}/eviction", eviction)
+        except ApiError as error:
+            if error.status == _TOO_MANY and time.monotonic() < deadline:
+                session.history.changed.wait(1.0)
+                continue
+            causes = "; ".join(str(each.get("message", "")) for each in error.details.get("causes") or ())
+            return "" if error.status == 404 else f"{error.message} {causes}".strip()
+        return ""
+
+
+def _finding(deployed: Deployed, pod: Object, node: str, reason: str) -> Finding:
+    labels = pod["metadata"].get("labels") or {}
+    for key, manifest in deployed.manifests.items():
+        if key.kind == "PodDisruptionBudget" and key.namespace == pod["metadata"]["namespace"]:
+            selector = ((manifest.body.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+            if all(labels.get(name) == value for name, value in selector.items()):
+                field = next((name for name in ("minAvailable", "maxUnavailable") if name in manifest.body["spec"]), "minAvailable")
+                text = f"it blocks the drain of node {node} at pod {pod['metadata']['name']}: {reason}"
+                return finding("drain", key, f"spec.{field}", text, manifest)
+    key = Key("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
+    return finding("drain", key, "", f"it cannot be evicted from node {node}: {reason}", None)

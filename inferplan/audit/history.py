@@ -1,0 +1,72 @@
+"""Records of a cluster while manifests are applied: ready endpoints over time, exceeded quotas, and claims without a volume."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict, deque
+from typing import Any, Final
+
+from inferplan.rehearsal.engine.wait.object_events import Key
+
+Object = dict[str, Any]
+_SERVICE: Final = "kubernetes.io/service-name"
+
+
+class History:
+    """Fed by `Watching`, whose lock guards it. `changed` is set by each state of each object."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Event()
+        self.claims: deque[Object] = deque()
+        self.quotas: dict[Key, str] = {}
+        self._slices: dict[tuple[str, str], tuple[Key, int]] = {}
+        self._endpoints: dict[Key, list[tuple[float, int]]] = defaultdict(list)
+
+    def look(self, live: Object, gone: bool) -> None:  # noqa: FBT001 - called by position
+        kind = live.get("kind")
+        if kind == "EndpointSlice":
+            self._endpoint_slice(live, gone=gone)
+        elif kind == "Event" and "exceeded quota" in str(live.get("message", "")):
+            about = live.get("involvedObject") or {}
+            key = Key(about.get("kind", ""), about.get("namespace", ""), about.get("name", ""))
+            self.quotas[key] = str(live["message"])
+        elif kind == "PersistentVolumeClaim" and not gone and not live["spec"].get("volumeName"):
+            self.claims.append(live)
+        self.changed.set()
+
+    def endpoints(self, service: Key) -> int:
+        """The ready endpoints of `service` now."""
+        states = self._endpoints.get(service)
+        return states[-1][1] if states else 0
+
+    def gap(self, service: Key, since: float) -> float:
+        """Seconds since `since` (`time.monotonic`) in which `service` had lost its ready endpoints; 0 if it had none before."""
+        states = self._endpoints.get(service, [])
+        before = [count for at, count in states if at <= since]
+        if not before or not before[-1]:
+            return 0.0
+        seconds, empty_since = 0.0, None
+        for at, count in [*(each for each in states if each[0] > since), (time.monotonic(), 1)]:
+            if count == 0 and empty_since is None:
+                empty_since = at
+            elif count and empty_since is not None:
+                seconds, empty_since = seconds + at - empty_since, None
+        return seconds
+
+    def _endpoint_slice(self, live: Object, *, gone: bool) -> None:
+        metadata = live["metadata"]
+        service = Key("Service", metadata.get("namespace", ""), (metadata.get("labels") or {}).get(_SERVICE, ""))
+        self._slices[service.namespace, metadata["name"]] = service, 0 if gone else _ready(live)
+        count = sum(each for owner, each in self._slices.values() if owner == service)
+        states = self._endpoints[service]
+        if not states or states[-1][1] != count:
+            states.append((time.monotonic(), count))
+
+
+def _ready(endpoint_slice: Object) -> int:
+    """Endpoints that are ready, none if no port of the Service is a port of its pods."""
+    headless = not endpoint_slice.get("ports") and "service.kubernetes.io/headless" in (endpoint_slice["metadata"].get("labels") or {})
+    if not endpoint_slice.get("ports") and not headless:
+        return 0
+    return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoint_slice.get("endpoints") or ())

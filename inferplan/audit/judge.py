@@ -1,0 +1,156 @@
+"""Turns what happened in the simulated cluster into findings, the most serious first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from inferplan.audit import guards
+from inferplan.audit.deployed import Deployed
+from inferplan.audit.manifest import Manifest
+from inferplan.audit.placement import blamed_field, blocking_pods, pods_of_others
+from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
+from inferplan.audit.services import outages
+from inferplan.audit.session import Session
+from inferplan.review.findings import Finding
+from inferplan.tables import table
+
+TITLES: Final = table("audit/findings.toml")
+_ORDER: Final = ("blocked", "risk", "note")
+_DATA: Final = ("PersistentVolumeClaim", "PersistentVolume")
+
+
+def finding(code: str, subject: object, field: str, reason: str, manifest: Manifest | None) -> Finding:
+    weight, title, remedy = TITLES[code]
+    return Finding(
+        code=code,
+        weight=weight,
+        title=title,
+        object=str(subject),
+        field=field,
+        reason=" ".join(reason.split()),
+        place=manifest.place if manifest else "",
+        remedy=remedy,
+    )
+
+
+def judge(session: Session, old: Deployed | None, new: Deployed, since: float) -> Iterator[Finding]:
+    """The findings on `new`, deployed over `old` from `since` (`time.monotonic`) on."""
+    yield from (*_rejections(session, old, new), *_unready(session, old, new), *_empty(session, old, new), *_removed(old, new))
+    doubts = (
+        *outages(session, old, new, since),
+        *guards.lost_references(session, old, new),
+        *guards.dropped_fields(session, old, new),
+        *guards.dangling_links(session, old, new),
+        *guards.rejected_again(session, old, new),
+        *guards.blocked_drains(session, old, new),
+        *guards.double_owners(old, new),
+        *guards.other_managers(old, new),
+        *guards.double_variables(new),
+        *guards.unserved_webhooks(session, old, new),
+    )
+    yield from (finding(each.code, each.key, each.field, each.reason, each.manifest) for each in doubts)
+
+
+def announced(session: Session, old: Iterable[Manifest], new: Iterable[Manifest], target: str) -> Iterator[Finding]:
+    """The findings on what the version `target` removes; what the simulated cluster's own version lacks may be in `old` too."""
+    running = {(each.kind, each.name, field) for _, each, field, _ in removed(old, VERSIONS[0])}
+    for code, manifest, field, reason in removed(new, target):
+        known = (manifest.kind, manifest.name, field) in running
+        yield finding("old" if known else code, _named(session, manifest), field, reason, manifest)
+    if target != VERSIONS[0]:
+        words = f"the simulated cluster is {VERSIONS[0]}; fields and API versions that {target} removes are judged by table"
+        if session.version.startswith(f"v{target}."):
+            words = f"the control plane was upgraded to {session.version} with its data before the new state was applied"
+        yield from (finding("target", f"Kubernetes {target}", "", each, None) for each in (words, *unknown_of_nodes(target)))
+
+
+def survived(session: Session, old: Deployed | None, limit: float) -> Iterator[Finding]:
+    """The findings on objects of `old` that were ready, and are not after an upgrade of the control plane."""
+    keys = [(each.api_version, key) for key, each in old.manifests.items()] if old else []
+    for key, cause in session.settle(keys, limit).items():
+        if old is not None and key not in old.unready:
+            yield finding("upgrade", key, "", f"after the upgrade to {session.version}: {cause}", old.manifests[key])
+
+
+def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """`findings` without repetitions, the most serious first."""
+    return tuple(sorted(dict.fromkeys(findings), key=lambda each: (_ORDER.index(each.weight), list(TITLES).index(each.code), each.object)))
+
+
+def _rejections(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+    before = {(each.manifest.kind, each.manifest.name, each.message) for each in (old.rejections if old else ())}
+    for each in new.rejections:
+        name = _named(session, each.manifest)
+        known = (each.manifest.kind, each.manifest.name, each.message) in before
+        yield finding("old" if known else each.code, name, each.field, each.message, each.manifest)
+    if new.rejections and new.skipped:
+        names = ", ".join(f"{each.kind} {each.name}" for each in new.skipped[:5])
+        more = f" and {len(new.skipped) - 5} more" if len(new.skipped) > 5 else ""
+        first = new.rejections[0].manifest
+        yield finding("skipped", f"{len(new.skipped)} objects", "", f"{names}{more}, because {first.kind} {first.name} was rejected", first)
+    elif new.skipped:
+        waiting = next(iter(new.surplus), None)
+        names = ", ".join(f"{each.kind} {each.name}" for each in new.skipped[:5])
+        yield finding(
+            "skipped", f"{len(new.skipped)} objects", "", f"{names}, because {waiting} of an earlier wave is not ready", new.skipped[0]
+        )
+
+
+def _named(session: Session, manifest: Manifest) -> str:
+    try:
+        return str(session.key(manifest, session.resource(manifest)))
+    except Exception:  # noqa: BLE001 - a kind that is not served has no scope
+        return str(manifest.key(manifest.namespace or session.namespace))
+
+
+def _unready(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+    for key, note in session.stubs.items():
+        if key in new.manifests:
+            yield finding("stub", key, "", note or "no operator of this kind runs here", new.manifests[key])
+    for key, cause in new.unready.items():
+        reason = f"{cause} (pods of a stub: its operator does not run here)" if key in session.stubs else cause
+        manifest = new.manifests.get(key) or new.declared.get(key)
+        if manifest is None:
+            continue
+        before = old.manifests.get(key) if old else None
+        if old is not None and key in old.unready and before is not None and before.body == manifest.body:
+            yield finding("old", key, "", reason, manifest)
+        elif pods := blocking_pods(session, key, manifest, before, reason):
+            field = {"StatefulSet": "spec.updateStrategy", "Deployment": "spec.strategy"}.get(key.kind, "spec")
+            yield finding("no-room", key, field, f"{reason}; {pods}", manifest)
+        elif pods := pods_of_others(session, key, new.left):
+            yield finding("no-room", key, "metadata.name", f"{reason}; {pods}", manifest)
+        else:
+            yield finding("unready", key, blamed_field(reason, manifest, before), reason, manifest)
+    for key, message in session.history.quotas.items():
+        owner = next((each for each in new.manifests if key.name.startswith(each.name) and key.namespace == each.namespace), None)
+        if owner is not None and owner not in new.unready and owner.kind not in ("Service", "ConfigMap", "Secret"):
+            yield finding("quota", owner, "", message, new.manifests[owner])
+
+
+def _empty(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+    """DaemonSets that have no pods, although they had some or are new: without a pod nothing waits, and nothing fails."""
+    for key, manifest in new.manifests.items():
+        live = session.watching.get(key) if key.kind == "DaemonSet" else None
+        before = old.manifests.get(key) if old else None
+        had = old is not None and key in old.pods
+        if live is not None and (had or before is None) and not (live.get("status") or {}).get("desiredNumberScheduled"):
+            reason = "no node matches its node selector, affinity and tolerations" + (", and it had pods before" if had else "")
+            words = "untolerated taint, node affinity/selector" if had else "node affinity/selector"
+            yield finding("no-pods" if had else "idle", key, blamed_field(words, manifest, before), reason, manifest)
+
+
+def _removed(old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+    for key, manifest in new.deleted.items():
+        if key.kind in _DATA:
+            yield finding("claim", key, "", "it is no longer declared, so the deployer deletes it with its data", manifest)
+    for key, reason in new.stuck.items():
+        manifest = new.deleted.get(key) or new.declared.get(key) or (old.manifests.get(key) if old else None)
+        yield finding("stuck", key, "metadata.finalizers", reason, manifest)
+    for key, manifest in new.left.items():
+        yield finding("left", key, "", f"it is no longer declared, and stays: {_why_left(new)}", manifest)
+
+
+def _why_left(new: Deployed) -> str:
+    return "something was rejected, so nothing was deleted" if new.rejections else "the deployer does not delete it"

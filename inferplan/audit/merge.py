@@ -1,0 +1,62 @@
+"""Differences of declarations, and the three-way merge of kubectl and Helm as a JSON merge patch: what is declared wins, what is no longer declared goes, the rest stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from inferplan.kube.paths import parse, text_of, value_at
+
+_KEYED = re.compile(r'\[(\w+)="([^"]*)"\]')
+
+
+def patch(live: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The patch of `live` from the declaration `old` to `new`; None deletes a key. A list changes as a whole, and only if its declaration does."""
+    changes: dict[str, Any] = {key: None for key in old if key not in new and key in live}
+    for key, value in new.items():
+        if isinstance(value, Mapping) and isinstance(live.get(key), Mapping):
+            before = old.get(key)
+            if inner := patch(live[key], before if isinstance(before, Mapping) else {}, value):
+                changes[key] = inner
+        elif value != live.get(key) and not (isinstance(value, list) and key in live and old.get(key) == value):
+            changes[key] = value
+    return changes
+
+
+def differences(old: Any, new: Any, path: tuple[str | int, ...] = ()) -> Iterable[str]:
+    """The paths of values that differ, a whole list where its length differs."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys((*old, *new)):
+            if old.get(key) != new.get(key):
+                yield from differences(old.get(key), new.get(key), (*path, str(key)))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            if before != after:
+                yield from differences(before, after, (*path, index))
+    else:
+        yield text_of(path)
+
+
+def dropped(declared: Any, live: Any, path: tuple[str | int, ...] = ()) -> Iterable[str]:
+    """The fields of `declared` that `live` lacks: the API server drops those of features that are off, without a word."""
+    if isinstance(declared, Mapping) and isinstance(live, Mapping):
+        for name, value in declared.items():
+            if not value or (not path and name in ("status", "stringData")):
+                continue  # what is empty may be left out, and the text of Secrets is kept as data
+            if name in live:
+                yield from dropped(value, live[name], (*path, name))
+            else:
+                yield text_of((*path, name))
+    elif isinstance(declared, list) and isinstance(live, list) and len(declared) == len(live):
+        for index, (before, after) in enumerate(zip(declared, live, strict=True)):
+            yield from dropped(before, after, (*path, index))
+
+
+def indexed(path: str, body: Any) -> str:
+    """`path` with positions in `body` for the keys of server-side apply, such as `containers[name="server"]`."""
+    while match := _KEYED.search(path):
+        items = value_at(body, parse(path[: match.start()]))
+        keys = [str(each.get(match[1])) if isinstance(each, Mapping) else "" for each in items] if isinstance(items, list) else []
+        path = f"{path[: match.start()]}[{keys.index(match[2]) if match[2] in keys else 0}]{path[match.end() :]}"
+    return path

@@ -1,0 +1,139 @@
+"""Why pods of an object are not placed or not created: the field to look at, and old pods that hold the accelerators they need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from inferplan.audit.manifest import Manifest
+from inferplan.audit.session import Session
+from inferplan.audit.templates import requests_of, resources_field, templates
+from inferplan.kube.names import vendor_of
+from inferplan.kube.paths import text_of, value_at
+from inferplan.kube.quantity import amount
+from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.rehearsal.engine.wait.reasons import chain
+
+Object = dict[str, Any]
+
+_INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+\w)")
+# Words of the scheduler, the API server and its admission, and the field of the pod that they are about.
+_FIELDS: Final = (
+    (r"exceeded quota", "resources"),
+    (r"PriorityClass|priority class", "priorityClassName"),
+    (r"RuntimeClass|runtimeclass", "runtimeClassName"),
+    (r"serviceaccount|service account", "serviceAccountName"),
+    (r"persistentvolumeclaim|unbound immediate|volume node affinity", "volumes"),
+    (r"untolerated taint", "tolerations"),
+    (r"pod anti-affinity|pod affinity", "affinity"),
+    (r"topology spread", "topologySpreadConstraints"),
+    (r"free ports", "containers[0].ports"),
+    (r"node affinity/selector|node selector", "nodeSelector"),
+    (r"violates PodSecurity", "containers[0].securityContext"),
+    (r"per Container|must specify", "containers[0].resources"),
+    (r"resource claim|resourceclaim|cannot allocate all claims", "resourceClaims"),
+    (r"scheduling gate|SchedulingGated", "schedulingGates"),
+)
+
+
+# What old pods hold besides accelerators, by the scheduler's words.
+_HELD: Final = (
+    (r"cannot allocate all claims", "claimed devices"),
+    (r"anti-affinity|topology spread", "the nodes from which the rule keeps others"),
+    (r"free ports", "the ports of their nodes"),
+)
+
+
+def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
+    """The field of `manifest` that explains `reason`; one that changed since `old` comes first."""
+    path = next((path for path, _ in templates(manifest.body)), ())
+    resources = [each for each in _INSUFFICIENT.findall(reason) if vendor_of(each)] or _INSUFFICIENT.findall(reason)
+    fields = [resources_field(manifest.body, each) for each in resources]
+    fields += [text_of((*path, "spec")) + f".{name}" for words, name in _FIELDS if re.search(words, reason)]
+    fields = [_written(each, manifest) for each in fields if each]
+    if not fields:
+        return text_of((*path, "spec")) if path or manifest.kind == "Pod" else "spec"
+    changed = [each for each in fields if old is not None and _value(old, each) != _value(manifest, each)]
+    return (changed or fields)[0]
+
+
+def _written(field: str, manifest: Manifest) -> str:
+    # A pod that names no node selector may have an affinity.
+    affinity = field.removesuffix("nodeSelector") + "affinity"
+    return affinity if field.endswith("nodeSelector") and not _value(manifest, field) and _value(manifest, affinity) else field
+
+
+def _value(manifest: Manifest, field: str) -> Any:
+    from inferplan.kube.paths import MISSING, parse
+
+    try:
+        value = value_at(manifest.body, parse(field))
+    except ValueError:
+        return None
+    return None if value is MISSING else value
+
+
+def blocking_pods(session: Session, key: Key, manifest: Manifest, before: Manifest | None, reason: str) -> str:
+    """The old pods that hold what pending pods of `key` need by `reason` and would get, as a clause; "" if there are none."""
+    pending = [each for each in _pods(session, key) if not (each["spec"].get("nodeName"))]
+    field = blamed_field(reason, manifest, before)
+    for pod in pending:
+        what = next((what for words, what in _HELD if re.search(words, reason)), "")
+        # A rule that the change itself adds is to blame, not the old pods.
+        if what and before is not None and _value(before, field) == _value(manifest, field):
+            older = (each for each in session.watching.known("Pod") if each["spec"].get("nodeName"))
+            held = [each["metadata"]["name"] for each in older if _is_older(each, pod, pod["metadata"].get("labels") or {}, manifest)]
+            if held:
+                return f"{', '.join(sorted(held))} hold{'s' if len(held) == 1 else ''} {what} until a new pod is Ready"
+        wanted = requests_of(pod["spec"])
+        for resource, count in wanted.items():
+            held = _held_by_old(session, pod, manifest, resource, count) if f"Insufficient {resource}" in reason else []
+            if held:
+                return f"{', '.join(held)} hold{'s' if len(held) == 1 else ''} {resource} until a new pod is Ready"
+    return ""
+
+
+def pods_of_others(session: Session, key: Key, left: Mapping[Key, Manifest]) -> str:
+    """The pods of workloads that stay although they are no longer declared, if they hold accelerators that `key` needs; "" otherwise."""
+    wanted = {resource for pod in _pods(session, key) if not pod["spec"].get("nodeName") for resource in requests_of(pod["spec"])}
+    holders = {str(other) for other in left for pod in _pods(session, other) if wanted & requests_of(pod["spec"]).keys()}
+    return f"{', '.join(sorted(holders))}, which is no longer declared, still holds {', '.join(sorted(wanted))}" if holders else ""
+
+
+def _held_by_old(session: Session, pod: Object, manifest: Manifest, resource: str, count: int) -> list[str]:
+    """The pods of an older revision of the workload on a node where `pod` would fit without them."""
+    hash_of = pod["metadata"].get("labels") or {}
+    for node in session.watching.known("Node"):
+        total = int(amount(str((node["status"].get("allocatable") or {}).get(resource, 0))) or 0)
+        here = [each for each in session.watching.known("Pod") if each["spec"].get("nodeName") == node["metadata"]["name"]]
+        used = {each["metadata"]["name"]: requests_of(each["spec"]).get(resource, 0) for each in here}
+        old = [each for each in here if used[each["metadata"]["name"]] and _is_older(each, pod, hash_of, manifest)]
+        names = [each["metadata"]["name"] for each in old]
+        free = total - sum(used.values())
+        if names and free < count <= free + sum(used[each] for each in names):
+            return sorted(names)
+    return []
+
+
+def _is_older(other: Object, pod: Object, labels: Mapping[str, str], manifest: Manifest) -> bool:
+    """True if `other` is a pod of an earlier revision of the same workload, or of a workload that stays only until the change is done."""
+    theirs = other["metadata"].get("labels") or {}
+    if other["metadata"].get("namespace") != pod["metadata"].get("namespace"):
+        return False
+    for revision in ("pod-template-hash", "controller-revision-hash"):
+        if revision in labels and revision in theirs and labels[revision] != theirs[revision]:
+            written = ((manifest.body.get("spec") or {}).get("selector") or {}).get("matchLabels")
+            selector = written or {name: value for name, value in labels.items() if name != revision}
+            return all(theirs.get(name) == value for name, value in selector.items())
+    return False
+
+
+def _pods(session: Session, key: Key) -> Iterator[Object]:
+    live = session.watching.get(key)
+    if live is None:
+        return
+    for owner in chain(session.watching, live):
+        yield from session.watching.owned("Pod", owner["metadata"]["uid"])
+    if key.kind == "Pod":
+        yield live

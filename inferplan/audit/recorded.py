@@ -1,0 +1,98 @@
+"""Nodes of a cluster as the pools of a nodes file, without names, addresses or anything that a person wrote, unless it is asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from inferplan.audit.fleet import KIND
+from inferplan.audit.templates import requests_of
+from inferplan.kube.names import vendor_of
+from inferplan.tables import table
+
+Object = dict[str, Any]
+
+_LABELS: Final = re.compile("|".join(table("audit/labels.toml")["patterns"]))
+# Taints that a condition of the node sets, and that go with it.
+_PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "DeletionCandidate")
+_ADDRESS: Final = re.compile(r"[0-9]+(?:[.-][0-9]+){3}|@|[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9a-f-]{36}")
+_REPLACED: Final = "not-recorded"
+_NOT_RESOURCES: Final = ("attachable-volumes-",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """The text of a nodes file, and the keys of labels and taints whose values are not in it."""
+
+    text: str
+    nodes: int
+    omitted_labels: tuple[str, ...]
+    replaced_taints: tuple[str, ...]
+
+
+def record(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]] = (), *, labels: Collection[str] = ()) -> Recorded:
+    """The pools of `nodes` with the accelerators that `pods` hold; `labels` are further keys of labels and taints to keep with their values."""
+    everything = list(nodes)
+    omitted: set[str] = set()
+    replaced: set[str] = set()
+    shapes = {str(each["metadata"]["name"]): _shape(each, labels, omitted, replaced) for each in everything}
+    counts = Counter(shapes.values())
+    names: dict[str, str] = {}
+    for shape in counts:
+        names[shape] = _pool_name(json.loads(shape), names.values())
+    pools = [{"name": names[shape], "count": count, **json.loads(shape)} for shape, count in counts.items()]
+    load = _load(pods, {node: names[shape] for node, shape in shapes.items()})
+    document = {"kind": KIND, "pools": pools, **({"load": load} if load else {})}
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    return Recorded(text=text, nodes=len(everything), omitted_labels=tuple(sorted(omitted)), replaced_taints=tuple(sorted(replaced)))
+
+
+def _shape(node: Mapping[str, Any], labels: Collection[str], omitted: set[str], replaced: set[str]) -> str:
+    """The node without its name, as JSON, so that equal nodes are one pool."""
+    metadata, spec = node["metadata"], node.get("spec") or {}
+    kept = {}
+    for key, value in sorted((metadata.get("labels") or {}).items()):
+        if key in labels or (_LABELS.fullmatch(key) and not _ADDRESS.search(str(value))):
+            kept[key] = str(value)
+        elif not key.endswith("/hostname"):
+            omitted.add(key)
+    taints = []
+    for each in spec.get("taints") or ():
+        if str(each["key"]).startswith(_PASSING):
+            continue
+        value = str(each.get("value") or "")
+        if value and each["key"] not in labels and (not _LABELS.fullmatch(each["key"]) or _ADDRESS.search(value)):
+            replaced.add(each["key"])
+            value = _REPLACED
+        taints.append({"key": each["key"], **({"value": value} if value else {}), "effect": each["effect"]})
+    resources = (node.get("status") or {}).get("allocatable") or {}
+    allocatable = {key: str(value) for key, value in sorted(resources.items()) if not key.startswith(_NOT_RESOURCES)}
+    shape: Object = {"labels": kept, "taints": taints, "allocatable": allocatable}
+    if spec.get("unschedulable"):
+        shape["unschedulable"] = True
+    return json.dumps({key: value for key, value in shape.items() if value}, sort_keys=True)
+
+
+def _pool_name(shape: Object, taken: Collection[str]) -> str:
+    resources = shape.get("allocatable", {})
+    vendor = next((vendor_of(each) for each in resources if vendor_of(each) and resources[each] != "0"), "cpu")
+    product = shape.get("labels", {}).get("node.kubernetes.io/instance-type", vendor)
+    name = re.sub(r"[^a-z0-9]+", "-", product.lower()).strip("-")[:40] or vendor
+    numbers = (f"{name}-{index}" if index > 1 else name for index in range(1, len(taken) + 2))
+    return next(each for each in numbers if each not in taken)
+
+
+def _load(pods: Iterable[Mapping[str, Any]], pools: Mapping[str, str]) -> list[Object]:
+    held: Counter[tuple[str, str]] = Counter()
+    for each in pods:
+        pool = pools.get(str((each.get("spec") or {}).get("nodeName")))
+        requests = requests_of(each.get("spec") or {})
+        if pool and requests and (each.get("status") or {}).get("phase") in ("Pending", "Running"):
+            held[pool, json.dumps(requests, sort_keys=True)] += 1
+    return [{"pool": pool, "pods": count, "requests": json.loads(requests)} for (pool, requests), count in sorted(held.items())]

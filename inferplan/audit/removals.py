@@ -1,0 +1,48 @@
+"""Judges manifests for a later version of Kubernetes by a table of upstream's announcements (`removals.toml`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from inferplan.audit.manifest import Manifest
+from inferplan.audit.templates import select, templates
+from inferplan.kube.paths import text_of
+from inferplan.tables import table
+
+_TABLE: Final = table("audit/removals.toml")
+VERSIONS: Final = tuple(_TABLE["versions"])
+"""The versions that the table knows, the one of the simulated cluster first."""
+
+
+def removed(manifests: Iterable[Manifest], target: str) -> Iterator[tuple[str, Manifest, str, str]]:
+    """Code, manifest, field and reason of everything that is removed or deprecated in the version `target`."""
+    for manifest in manifests:
+        for row in _TABLE["rows"]:
+            gone, old = (_number(row.get(name, "9.0")) <= _number(target) for name in ("removed", "deprecated"))
+            for field in _fields(manifest, row) if gone or old else ():
+                state = f"removed in {row['removed']}" if gone else f"deprecated since {row['deprecated']}"
+                words = f"; {row['words']}" if "words" in row else ""
+                yield "removed" if gone else "deprecated", manifest, field, f"judged by table: {state}{words}; use {row['use']}"
+
+
+def unknown_of_nodes(target: str) -> Iterator[str]:
+    """The needs of the version `target` that neither a nodes file nor the simulated cluster shows."""
+    return (f"judged by table: {row['words']}" for row in _TABLE["nodes"] if _number(row["since"]) <= _number(target))
+
+
+def _fields(manifest: Manifest, row: dict[str, Any]) -> Iterator[str]:
+    if "pod" in row:
+        for path, template in templates(manifest.body):
+            found = select(template.get("spec") or {}, tuple(row["pod"].split(".")))
+            yield from (text_of((*path, "spec", *inner)) for inner, _ in found)
+    elif manifest.kind == row["kind"] and row.get("api", manifest.api_version) == manifest.api_version:
+        if "path" not in row:
+            yield "apiVersion"
+        for path, value in select(manifest.body, tuple(row.get("path", "-").split("."))):
+            if row.get("value", value) == value:
+                yield text_of(path)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))

@@ -1,0 +1,134 @@
+"""Renders Helm charts and kustomizations with Helm's and kubectl's own code, without network, plugins or programs of the chart."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from inferplan.audit.documents import manifests_in, values_in
+from inferplan.audit.manifest import InputError, Manifest
+
+KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_SECONDS: Final = 60
+_MEMORY_BYTES: Final = 4 * 2**30
+_OUTPUT_BYTES: Final = 64 * 2**20
+_REMOTE: Final = re.compile(
+    r"^\s*-?\s*(?:[\w-]+:\s*)?[\"']?((?:https?://|git@|ssh://|git::|oci://|github\.com/|[\w.-]+\.git\b)\S*)", re.MULTILINE
+)
+_RUNS: Final = re.compile(
+    r"^\s*-?\s*(?:exec|starlark|helmCharts|helmChartInflationGenerator):|config\.kubernetes\.io/function", re.MULTILINE
+)
+_SOURCE: Final = re.compile(r"^# Source: (\S+)", re.MULTILINE)
+_PLACE: Final = re.compile(r"\(?([\w./-]+\.(?:ya?ml|tpl|txt):[0-9]+)(?::[0-9]+)?\)?")
+
+
+def is_chart(path: Path) -> bool:
+    return (path / "Chart.yaml").is_file() if path.is_dir() else path.suffix == ".tgz"
+
+
+def is_kustomization(path: Path) -> bool:
+    return path.is_dir() and any((path / name).is_file() for name in KUSTOMIZATIONS)
+
+
+def render_chart(helm: Path, chart: Path, values: Sequence[Path], *, namespace: str, kubernetes: str) -> tuple[Manifest, ...]:
+    """The objects of `chart` with `values`, hooks among them. Raises InputError with the template's file and line."""
+    for each in values:
+        try:
+            values_in(each.read_bytes(), str(each))
+        except OSError as error:
+            raise InputError([f"{each}:1: The values cannot be read: {error.strerror}. Name a file."]) from error
+    _check_links(chart)
+    options = [word for each in values for word in ("--values", str(each.resolve()))]
+    name = re.sub(r"[^a-z0-9-]+", "-", chart.name.removesuffix(".tgz").lower()).strip("-")[:40] or "release"
+    line = [str(helm), "template", name, str(chart.resolve()), "--namespace", namespace, "--include-crds", "--kube-version", kubernetes]
+    text = _run([*line, *options], chart, "Helm")
+    return _placed(text, str(chart))
+
+
+def render_kustomization(kubectl: Path, folder: Path) -> tuple[Manifest, ...]:
+    """The objects of the kustomization in `folder`. Raises InputError; one that needs the network or a program is rejected."""
+    _check_links(folder)
+    for file in (each for name in KUSTOMIZATIONS for each in folder.rglob(name)):
+        text = file.read_text(errors="replace")
+        for pattern, problem in ((_REMOTE, "needs the network"), (_RUNS, "runs a program")):
+            if match := pattern.search(text):
+                number = text[: match.start()].count("\n") + 1 + match[0][: len(match[0]) - len(match[0].lstrip("\n"))].count("\n")
+                raise InputError(
+                    [f"{file}:{number}: The kustomization {problem}: {match[0].strip()[:80]}. Copy what it names into the folder."]
+                )
+    return _placed(_run([str(kubectl), "kustomize", str(folder.resolve())], folder, "kustomize"), str(folder))
+
+
+def _check_links(root: Path) -> None:
+    for each in sorted(root.rglob("*")) if root.is_dir() else ():
+        if each.is_symlink() and not each.resolve().is_relative_to(root.resolve().parent):
+            raise InputError([f"{each}:1: The link leaves the folder. Replace it with a file."])
+
+
+def _placed(text: bytes, name: str) -> tuple[Manifest, ...]:
+    """The objects in rendered text, each with the template that it comes from."""
+    lines = [
+        (text[: match.start()].count(b"\n") + 1, match[1].decode()) for match in re.finditer(_SOURCE.pattern.encode(), text, re.MULTILINE)
+    ]
+    manifests = []
+    for each in manifests_in(text, name):
+        line = int(each.place.rpartition(":")[2])
+        source = next((template for start, template in reversed(lines) if start <= line), "")
+        manifests.append(replace(each, place=f"{source or name}, line {line} of the rendered text"))
+    return tuple(manifests)
+
+
+def _run(line: Sequence[str], source: Path, program: str) -> bytes:
+    with _sandbox() as (folder, environment), tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            line, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, start_new_session=True
+        )
+        if hasattr(resource, "prlimit"):
+            with contextlib.suppress(OSError):  # it has ended already
+                resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_OUTPUT_BYTES, _OUTPUT_BYTES))
+        try:
+            _, error = process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired as late:
+            process.kill()
+            process.communicate()
+            raise InputError([f"{source}:1: {program} has not finished after {_SECONDS} s. Simplify the templates."]) from late
+        if process.returncode:
+            raise InputError([_explained(error.decode(errors="replace"), source, program)])
+        output.seek(0)
+        return output.read()
+
+
+def _explained(text: str, source: Path, program: str) -> str:
+    """One line with the file and line that the program names, or the folder's first file."""
+    message = " ".join(text.replace("Error: ", "").split())[:400] or "it ended without a message"
+    place = _PLACE.search(message)
+    remedy = "Run `helm dependency build` first." if "missing in charts/" in message else "Correct the chart or its values."
+    main = "Chart.yaml" if program == "Helm" else "kustomization.yaml"
+    return f"{source.parent / place[1] if place else f'{source / main}:1'}: {program} cannot render it: {message.rstrip('.')}. {remedy}"
+
+
+@contextlib.contextmanager
+def _sandbox() -> Iterator[tuple[str, Mapping[str, str]]]:
+    """An empty folder as home, and an environment without PATH, credentials and network."""
+    with tempfile.TemporaryDirectory(prefix="inferplan-") as folder:
+        nowhere = "http://127.0.0.1:9"
+        yield (
+            folder,
+            {
+                **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HELM_PLUGINS"), folder),
+                **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), nowhere),
+                "PATH": "",
+                "KUBECONFIG": os.devnull,
+                "GIT_ALLOW_PROTOCOL": "none",
+                "GOMEMLIMIT": "3GiB",
+            },
+        )

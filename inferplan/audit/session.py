@@ -1,0 +1,242 @@
+"""A simulated cluster for one audit: it applies and deletes single objects, stubs volumes and webhooks, and waits until nothing moves."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from inferplan.audit.history import History
+from inferplan.audit.manifest import Manifest
+from inferplan.audit.merge import patch
+from inferplan.rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
+from inferplan.rehearsal.engine.apply.objects import Objects
+from inferplan.rehearsal.engine.apply.operators import reconcile
+from inferplan.rehearsal.engine.wait import reasons
+from inferplan.rehearsal.engine.wait.object_events import Key, silent
+from inferplan.rehearsal.engine.wait.readiness import Readiness, rule_for
+from inferplan.rehearsal.engine.wait.waiter import Waiter
+from inferplan.rehearsal.engine.wait.watching import Watching
+from inferplan.rehearsal.errors import ObjectFailed
+
+Object = dict[str, Any]
+
+STUB_CLASS: Final = "inferplan.dev/stub"
+"""The provisioner of assumed storage classes."""
+
+_WATCHED: Final = (
+    *(("v1", kind) for kind in ("Pod", "Service", "Event", "PersistentVolumeClaim", "Node", "Namespace")),
+    *(("apps/v1", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
+    ("batch/v1", "Job"),
+    ("discovery.k8s.io/v1", "EndpointSlice"),
+    ("policy/v1", "PodDisruptionBudget"),
+)
+_QUIET_SECONDS: Final = 6.0
+"""The scheduler retries a pending pod every 2 s, so nothing follows after this time without a change."""
+_CALM_SECONDS: Final = 0.6
+_DELETE_SECONDS: Final = 20.0
+_ADMISSION: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejection:
+    """The API server's or the deployer's no to `manifest`; `code` is a row of findings.toml."""
+
+    manifest: Manifest
+    code: str
+    field: str
+    message: str
+
+
+class Session:
+    """The cluster of one audit. Objects without a namespace are applied in `namespace`."""
+
+    def __init__(self, cluster: Cluster, namespace: str, install: Callable[[str], bool]) -> None:
+        self.namespace = namespace
+        self.history = History()
+        self.api: Api = cluster.api()
+        self.version = cluster.version
+        self.watching = Watching(self.api, self.history.look)
+        self.waiter = Waiter(api=self.api, watching=self.watching, listener=silent, inspect="kubectl")
+        self.objects = Objects(api=self.api, waiter=self.waiter, ensure_crds=install)
+        self.stubs: dict[Key, str] = {}
+        """Objects whose operator a stub replaces, each with the stub's note."""
+        self._applied: dict[Key, int] = {}
+        """The versions of applied objects that the watches have not shown yet."""
+        for api_version, kind in _WATCHED:
+            self.watching.observe(api_version, kind)
+
+    def close(self) -> None:
+        self.watching.stop()
+        self.api.close()
+
+    def resource(self, manifest: Manifest) -> Resource:
+        """The API resource of `manifest`; pinned definitions are installed. Raises ObjectFailed."""
+        return self.objects.resource(manifest.api_version, manifest.kind)
+
+    def key(self, manifest: Manifest, resource: Resource) -> Key:
+        return manifest.key((manifest.namespace or self.namespace) if resource.namespaced else "")
+
+    def put(self, body: Object, *, manager: str = "inferplan-audit") -> Object:
+        """Apply an object of the audit's own, such as a node. Raises ApiError."""
+        resource = self.api.resource(body["apiVersion"], body["kind"])
+        path = resource.path(body["metadata"].get("namespace", ""), body["metadata"]["name"])
+        live = self.api.apply(path, body, manager=manager, force=True)[0]
+        if resource.kind == "Node":
+            status = {key: body[key] for key in ("apiVersion", "kind")} | {"metadata": {"name": body["metadata"]["name"]}}
+            live = self.api.apply(f"{path}/status", {**status, "status": body["status"]}, manager=manager, force=True)[0]
+        return live
+
+    def apply(self, manifest: Manifest, manager: str, *, dry_run: bool = False, old: Object | None = None) -> Object:
+        """Apply `manifest` on the server's side; by a three-way merge if `old` is its earlier declaration, {} for none.
+
+        Returns the live object. Raises ApiError, ObjectFailed.
+        """
+        resource = self.resource(manifest)
+        key = self.key(manifest, resource)
+        body = _body(manifest, key)
+        if manifest.kind in _ADMISSION:
+            dry_run = True  # their servers do not run here, and without an answer the API server rejects everything
+        path, query = resource.path(key.namespace, key.name), {"fieldManager": manager, "fieldValidation": "Strict"}
+        with self.watching.idle.busy():
+            if old is None or dry_run:
+                live = self.api.apply(path, body, manager=manager, force=True, dry_run=dry_run)[0]
+            elif (live := self.get(key, resource)) is None:
+                live = self.api.request("POST", resource.path(key.namespace), body, query=query)
+            elif changes := patch(live, old, body):
+                live = self.api.request("PATCH", path, changes, query=query, media="application/merge-patch+json")
+        if not dry_run:
+            self._applied[key] = int(live["metadata"]["resourceVersion"])
+        return live
+
+    def contested(self, manifest: Manifest, manager: str) -> list[tuple[str, str]]:
+        """The fields of a live object that another manager set otherwise, each with the API server's words."""
+        resource = self.resource(manifest)
+        key = self.key(manifest, resource)
+        if self.get(key, resource) is None:
+            return []
+        try:
+            self.api.apply(resource.path(key.namespace, key.name), _body(manifest, key), manager=manager, dry_run=True)
+        except ApiError as error:
+            causes = error.details.get("causes") or () if error.reason == "Conflict" else ()
+            several = [(str(each.get("field", "")).lstrip("."), str(each.get("message", ""))) for each in causes]
+            return [each for each in several if '"inferplan-' not in each[1]]  # definitions and other objects of the audit's own
+        return []
+
+    def get(self, key: Key, resource: Resource) -> Object | None:
+        try:
+            return self.objects.get(resource, key)
+        except ObjectFailed:
+            return None
+
+    def delete(self, key: Key, resource: Resource) -> str:
+        """Delete an object and wait until it is gone; the reason if that takes too long, else ""."""
+        live = self.get(key, resource)
+        if live is None:
+            return ""
+        with self.watching.idle.busy():
+            self.api.request("DELETE", resource.path(key.namespace, key.name), {"propagationPolicy": "Background"})
+        deadline = time.monotonic() + _DELETE_SECONDS
+        while (live := self.get(key, resource)) is not None and time.monotonic() < deadline:
+            self.history.changed.clear()
+            self.history.changed.wait(0.1)
+        if live is None:
+            return ""
+        finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "none"
+        return f"still there {_DELETE_SECONDS:.0f} s after its deletion; finalizers: {finalizers}"
+
+    def settle(self, keys: Iterable[tuple[str, Key]], limit: float) -> dict[Key, str]:
+        """Wait until each of `keys` (with its API version) is ready or nothing moves any more. Returns those that are not, and why."""
+        watched = [(version, key) for version, key in keys if _has_rule(version, key.kind)]
+        for version, kind in dict.fromkeys((version, key.kind) for version, key in watched):
+            with contextlib.suppress(ApiError, UnknownKindError):
+                self.watching.observe(version, kind)
+        deadline = time.monotonic() + limit
+        while True:
+            self.history.changed.clear()
+            self._bind_claims()
+            waiting = dict(self._unready(watched))
+            quiet = self.watching.idle.seconds
+            if quiet >= (_QUIET_SECONDS if waiting else _CALM_SECONDS) or time.monotonic() >= deadline:
+                return waiting
+            self.history.changed.wait(min(_CALM_SECONDS, deadline - time.monotonic()))
+
+    def _unready(self, keys: Iterable[tuple[str, Key]]) -> Iterator[tuple[Key, str]]:
+        for version, key in keys:
+            live = self.watching.get(key)
+            if not self._is_visible(version, key, live):
+                yield key, "its change is not visible yet"
+                continue
+            rule = self._rule(key, live) if live is not None else None
+            if live is None or rule is None:
+                continue
+            state = rule(live)
+            if not state.ready:
+                cause = reasons.why(self.watching, live)
+                yield key, f"{state.why}: {cause}" if cause and cause not in state.why else state.why
+
+    def _is_visible(self, api_version: str, key: Key, live: Object | None) -> bool:
+        """False while `live` is older than what was applied: a busy API server is late with its watches."""
+        if key not in self._applied:
+            return True
+        late = live is None or int(live["metadata"]["resourceVersion"]) < self._applied[key]
+        if late and (live is not None or self.get(key, self.api.resource(api_version, key.kind)) is not None):
+            return False
+        del self._applied[key]
+        return True
+
+    def _rule(self, key: Key, live: Object) -> Callable[[Object], Readiness] | None:
+        if not reconcile.has_stub(live):
+            return rule_for(live)
+
+        def check(live: Object) -> Readiness:
+            try:
+                state, note = reconcile.advance(self.api, self.waiter, live, _DELETE_SECONDS)
+            except ObjectFailed as error:
+                state, note = Readiness(why=error.message), ""
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                state, note = Readiness(why=f"the stub of its operator cannot read it: {error!r}"), ""
+            self.stubs[key] = note or self.stubs.get(key, "")
+            return state
+
+        return check
+
+    def _bind_claims(self) -> None:
+        """Create a volume for each new claim, as a provisioner would; nothing is stored in it."""
+        while self.history.claims:
+            claim = self.history.claims.popleft()
+            metadata, spec = claim["metadata"], claim["spec"]
+            name = f"stub-{metadata['uid']}"
+            reference = {
+                "kind": "PersistentVolumeClaim",
+                "apiVersion": "v1",
+                **{key: metadata[key] for key in ("name", "namespace", "uid")},
+            }
+            body = {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": name},
+                "spec": {
+                    "capacity": spec["resources"]["requests"],
+                    "accessModes": spec["accessModes"],
+                    "storageClassName": spec.get("storageClassName", ""),
+                    "volumeMode": spec.get("volumeMode", "Filesystem"),
+                    "hostPath": {"path": f"/stub/{name}"},
+                    "claimRef": reference,
+                },
+            }
+            with contextlib.suppress(ApiError):
+                self.put(body)
+
+
+def _body(manifest: Manifest, key: Key) -> Object:
+    inside = {"namespace": key.namespace} if key.namespace else {}
+    return {name: each for name, each in manifest.body.items() if name != "status"} | {"metadata": {**manifest.body["metadata"], **inside}}
+
+
+def _has_rule(api_version: str, kind: str) -> bool:
+    empty = {"apiVersion": api_version, "kind": kind}
+    return reconcile.has_stub(empty) or rule_for(empty) is not None

@@ -1,0 +1,103 @@
+"""Pod templates in manifests: where they are, what they request, and which objects they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from inferplan.kube.names import vendor_of
+from inferplan.kube.paths import text_of
+from inferplan.kube.pod_templates import PATHS
+from inferplan.kube.quantity import amount
+from inferplan.tables import table
+
+Object = dict[str, Any]
+PathParts = tuple[str | int, ...]
+
+TABLE: Final = table("audit/references.toml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """An object that another one, or its pods, names at `field`; `keys` are those of a Secret or ConfigMap that pods need."""
+
+    kind: str
+    name: str
+    field: str
+    keys: tuple[str, ...] = ()
+    api_version: str = "v1"
+    namespace: str = ""
+
+
+def templates(body: Mapping[str, Any]) -> Iterator[tuple[PathParts, Object]]:
+    """The pod templates of an object, each with its path."""
+    group = str(body["apiVersion"]).rpartition("/")[0] or "core"
+    for pattern in PATHS.get(f"kubernetes:{group}:{body['kind']}", ()):
+        for path, value in select(body, pattern):
+            if isinstance(value, dict):
+                yield path, value
+
+
+def select(value: Any, pattern: tuple[str, ...], path: PathParts = ()) -> Iterator[tuple[PathParts, Any]]:
+    """The values at `pattern` below `value` with their paths; `*` is each item of a list."""
+    if not pattern:
+        yield path, value
+    elif pattern[0] == "*":
+        for index, each in enumerate(value if isinstance(value, list) else ()):
+            yield from select(each, pattern[1:], (*path, index))
+    elif isinstance(value, Mapping) and pattern[0] in value:
+        yield from select(value[pattern[0]], pattern[1:], (*path, pattern[0]))
+
+
+def references(body: Mapping[str, Any]) -> Iterator[Reference]:
+    """The Secrets and ConfigMaps without which pods of `body` do not start."""
+    for path, template in templates(body):
+        spec = template.get("spec") or {}
+        for row in TABLE["references"]:
+            for inner, place in select(spec, tuple(row["path"].split("."))):
+                if not isinstance(place, Mapping) or place.get("optional") or not isinstance(place.get(row["name"]), str):
+                    continue
+                keys = [place[row["key"]]] if "key" in row and place.get(row["key"]) else []
+                keys += (
+                    [each["key"] for each in place.get("items") or () if isinstance(each, Mapping) and "key" in each]
+                    if "items" in row
+                    else []
+                )
+                field = text_of((*path, "spec", *inner, row["name"]))
+                yield Reference(kind=row["kind"], name=place[row["name"]], field=field, keys=tuple(map(str, keys)))
+
+
+def links(body: Mapping[str, Any]) -> Iterator[Reference]:
+    """The Services, workloads and Roles that `body` names; `namespace` is "" for that of `body`."""
+    for row in TABLE["links"]:
+        for path, place in select(body, tuple(row["path"].split("."))) if row["kind"] == body["kind"] else ():
+            if isinstance(place, Mapping) and (kind := place.get("kind", row["target"])) in TABLE["targets"]:
+                where = {"field": text_of((*path, "name")), "namespace": str(place.get("namespace") or "")}
+                yield Reference(kind=kind, name=str(place.get("name")), api_version=TABLE["targets"][kind], **where)
+
+
+def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
+    """The accelerators that a pod of `spec` requests, by resource."""
+    totals: dict[str, int] = {}
+    for each in spec.get("containers") or ():
+        resources = (each.get("resources") or {}) if isinstance(each, Mapping) else {}
+        wanted = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+        for name, value in wanted.items():
+            if vendor_of(str(name)):
+                totals[str(name)] = totals.get(str(name), 0) + int(amount(str(value)) or 0)
+    return totals
+
+
+def resources_field(body: Mapping[str, Any], resource: str) -> str:
+    """The path of the first container that requests `resource`, "" if none does."""
+    for path, template in templates(body):
+        for index, each in enumerate((template.get("spec") or {}).get("containers") or ()):
+            for part in ("limits", "requests"):
+                if resource in ((each.get("resources") or {}).get(part) or {}):
+                    return text_of((*path, "spec", "containers", index, "resources", part, resource))
+    return ""
+
+
+def matches(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    return bool(selector) and all(labels.get(key) == value for key, value in selector.items())

@@ -1,0 +1,87 @@
+"""`inferplan audit NEW --from OLD --nodes FILE`: what happens when a cluster gets these manifests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from inferplan.cli.arguments import json_option
+from inferplan.cli.progress import ProgressView
+from inferplan.cli.screen import results, say, table
+from inferplan.operations.auditing.audit import DEPLOYERS, Audit, audit, findings
+from inferplan.operations.errors import RequestError
+from inferplan.operations.files import write
+from inferplan.operations.reporting.forms import as_html, as_json, as_markdown
+
+FORMS = {".md": as_markdown, ".html": as_html, ".json": as_json}
+
+
+def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line
+    new: Annotated[str, typer.Argument(help="Manifests, a kustomization, a Helm chart, REV:path, or engine events of Pulumi.")],
+    nodes: Annotated[Path, typer.Option(help="Nodes: a file of inferplan nodes, or a stack file.")],
+    old: Annotated[str | None, typer.Option("--from", help="The manifests that run now; NEW is applied over them.")] = None,
+    values: Annotated[list[Path] | None, typer.Option("--values", "-f", help="Values of the chart; may be repeated.")] = None,
+    old_values: Annotated[
+        list[Path] | None, typer.Option("--from-values", help="Values of the old chart, by default those of the new one; may be repeated.")
+    ] = None,
+    deployer: Annotated[
+        str | None, typer.Option(help=f"How NEW is applied: {', '.join(DEPLOYERS)}. The default is helm for charts, else kubectl.")
+    ] = None,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")] = "default",
+    existing: Annotated[
+        list[Path] | None, typer.Option(help="Manifests that the cluster has already, such as definitions; may be repeated.")
+    ] = None,
+    drain: Annotated[bool, typer.Option("--drain", help="Drain every node afterwards, one after the other.")] = False,
+    policy: Annotated[
+        str, typer.Option(help="block: a new violation of the policy pack blocks the change; advise: it does not.")
+    ] = "block",
+    kubernetes: Annotated[
+        str | None, typer.Option(help="The version to upgrade to: the control plane of 1.35 (built once), a table for later ones.")
+    ] = None,
+    timeout: Annotated[int, typer.Option(help="Seconds that one wave may take.", min=5)] = 120,
+    save: Annotated[Path | None, typer.Option(help="Write the findings to a file, which inferplan report takes.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the report with policies, risks and capacity to a file that ends with .md, .html or .json.")
+    ] = None,
+    json: Annotated[bool, json_option("Print the findings as JSON, as --save writes them.")] = False,
+) -> None:
+    """Apply manifests to a simulated cluster as a deployer would, and report what happens; exit code 3 if they must not be applied."""
+    if report is not None and report.suffix not in FORMS:
+        raise RequestError(f"--report: {str(report)!r} has no known suffix. Choose from: {', '.join(FORMS)}")
+    with ProgressView() as view:
+        result = audit(
+            new,
+            nodes=nodes,
+            old=old,
+            values=values or (),
+            old_values=old_values,
+            deployer=deployer,
+            namespace=namespace,
+            existing=existing or (),
+            drain=drain,
+            policy=policy,
+            kubernetes=kubernetes,
+            timeout=timeout,
+            progress=view.step,
+            say=say,
+        )
+    if save is not None:
+        write(save, findings.save(result.findings))
+    if report is not None:
+        write(report, FORMS[report.suffix](result.report).encode())
+    if json:
+        print(findings.save(result.findings).decode(), end="")
+    else:
+        _show(result)
+    raise typer.Exit(3 if result.blocked else 0)
+
+
+def _show(result: Audit) -> None:
+    content = findings.table(result.findings)
+    results().print(table(content.title, *content.columns, rows=content.rows))
+    for note in content.notes:
+        results().print(Text(note, style="dim"))
+    results().print(Text(f"verdict: {result.report.verdict}"))

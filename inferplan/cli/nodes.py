@@ -1,0 +1,30 @@
+"""`inferplan nodes --context NAME`: record the nodes of a cluster as a file for `inferplan audit --nodes`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from inferplan.cli.screen import note, say
+from inferplan.operations.auditing.nodes import record_nodes
+
+
+def command(
+    context: Annotated[str, typer.Option(help="Context of your kubeconfig.")],
+    with_load: Annotated[
+        bool, typer.Option("--with-load", help="Include pods that hold accelerators; needs permission to list pods.")
+    ] = False,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Keep the values of this label and taint too, for example of a node selector; may be repeated.")
+    ] = None,
+) -> None:
+    """Print the nodes of a cluster as a nodes file: capacity, labels and taints, without names, addresses and labels of your own."""
+    recorded = record_nodes(context, with_load=with_load, labels=label or ())
+    sys.stdout.write(recorded.text)
+    say(f"{recorded.nodes} nodes recorded")
+    if recorded.omitted_labels:
+        note([f"labels left out, because their values may name people; keep one with --label: {', '.join(recorded.omitted_labels)}"])
+    if recorded.replaced_taints:
+        note([f"values of taints replaced; keep one with --label: {', '.join(recorded.replaced_taints)}"])

@@ -1,0 +1,23 @@
+"""`inferplan size MODEL --stack S`: the cheapest way to meet a model's objective, as lines to paste. It writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from inferplan.cli.arguments import Model, StackOption, json_option
+from inferplan.cli.screen import note, results, show, show_json, table
+from inferplan.operations.planning.sizing import COLUMNS, MOST, lines_to_paste, rows_of, sized
+from inferplan.operations.workspace import open_workspace
+
+
+def command(model: Model, stack: StackOption, as_json: Annotated[bool, json_option("Print the candidates as JSON.")] = False) -> None:
+    """Find the cheapest pool, parallel size, replicas and batch limit that meet the objective of MODEL, and the next three candidates."""
+    workspace = open_workspace(stack)
+    found, reasons = sized(workspace, model)
+    if as_json:
+        show_json([asdict(each) for each in found[:MOST]])
+        return
+    results().print(table(f"sizes of {model}", *COLUMNS, rows=rows_of(found)))
+    show("\n".join(lines_to_paste(workspace, model, found[0])))
+    note((f"{found[0].forecast.source} by {found[0].forecast.basis}", *reasons))

@@ -1,0 +1,67 @@
+"""The PodMonitors of a stack: one per engine, port and path, and one each for the gateway, the preheats and every exporter.
+
+Pods, not Services: no Service has the gateway's status port, and Prometheus needs every replica.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from inferplan.components.gateway.proxy_pod import STATUS_PORT
+from inferplan.components.preheat.pod import METRICS_PATH, METRICS_PORT
+from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
+from inferplan.tables import table
+
+if TYPE_CHECKING:
+    from inferplan.components.handles import Endpoint
+    from inferplan.components.monitoring.spec import MonitoringSpec
+
+MODEL_LABEL, ENGINE_LABEL = "model", "engine"
+"""The labels that every series of a model's pods gets. A label of that name that the engine sets becomes `exported_model`."""
+_INSTANCE = f"__meta_kubernetes_pod_label_{INSTANCE_LABEL.replace('.', '_').replace('/', '_')}"
+
+
+def pod_monitors(spec: MonitoringSpec, endpoints: Sequence[Endpoint], *, preheats: bool) -> Mapping[str, dict[str, Any]]:
+    """Return the specs of the PodMonitors by name; none unless the stack scrapes by them."""
+    if spec.scrape is None or spec.scrape.by != "podMonitors":
+        return {}
+    scrape = spec.scrape
+    groups: dict[tuple[str, int, str], list[str]] = defaultdict(list)
+    for each in endpoints:
+        groups[each.engine, each.metrics_port, each.metrics_path].append(each.model)
+    made: dict[str, dict[str, Any]] = {}
+    for (engine, port, path), models in sorted(groups.items()):
+        chosen = _among({COMPONENT_LABEL: ["model"], INSTANCE_LABEL: sorted(models)})
+        first = f"models-{engine}"
+        name = first if first not in made else f"{first}-{port}"
+        made[name] = _monitor(
+            chosen, port, path, scrape.interval_seconds, [_model_name(), {"targetLabel": ENGINE_LABEL, "replacement": engine}]
+        )
+    if any(each.counted for each in endpoints):
+        made["gateway"] = _monitor(_among({COMPONENT_LABEL: ["gateway"]}), STATUS_PORT, "/metrics", scrape.interval_seconds)
+    if preheats:
+        made["preheats"] = _monitor(_among({COMPONENT_LABEL: ["preheat"]}), METRICS_PORT, METRICS_PATH, scrape.interval_seconds)
+    for exporter, namespace in sorted(scrape.exporters.items()):
+        row = table("components/monitoring/exporters.toml")[exporter]
+        content = _monitor({"matchLabels": row["labels"]}, row["port"], row["path"], scrape.interval_seconds)
+        made[f"exporter-{exporter}"] = {**content, "namespaceSelector": {"matchNames": [namespace]}}
+    return made
+
+
+def _among(values: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": list(each)} for key, each in values.items()]}
+
+
+def _model_name() -> dict[str, Any]:
+    return {"sourceLabels": [_INSTANCE], "targetLabel": MODEL_LABEL}
+
+
+def _monitor(
+    selector: Mapping[str, Any], port: int, path: str, interval_seconds: int, relabelings: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    endpoint: dict[str, Any] = {"portNumber": port, "path": path, "interval": f"{interval_seconds}s"}
+    if relabelings:
+        endpoint["relabelings"] = list(relabelings)
+    return {"selector": dict(selector), "podMetricsEndpoints": [endpoint]}

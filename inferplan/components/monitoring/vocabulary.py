@@ -1,0 +1,95 @@
+"""One vocabulary over the metrics of every engine: terms by namespace and model, as recording rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from inferplan.tables import table
+
+PREFIX = "inferplan:"
+BY = "namespace, model"
+_QUANTILES = {"p50": 0.5, "p95": 0.95}
+_WINDOW = "5m"
+_TABLE = "components/monitoring/vocabulary.toml"
+_OWN = ("metrics", "needs", "bounds")
+Rule = Mapping[str, Any]
+
+
+@cache
+def engine_metrics(engine: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return the tables `metrics`, `needs`, `bounds` and `terms` of `engine`, with those of the engine that it extends."""
+    own = table(f"components/serving/{engine.replace('-', '_')}/metrics.toml")
+    base = engine_metrics(own["extends"]) if "extends" in own else {}
+    terms = {term: [value] if isinstance(value, str) else value for term, value in own.get("terms", {}).items()}
+    inherited: Mapping[str, Any] = base.get("terms", {})
+    union = {term: list(dict.fromkeys([*inherited.get(term, ()), *terms.get(term, ())])) for term in (*inherited, *terms)}
+    return {**{key: {**base.get(key, {}), **own.get(key, {})} for key in _OWN}, "terms": union}
+
+
+def known_metrics(engines: Collection[str]) -> dict[str, str]:
+    """Return every metric that a stack with `engines` may expose, with its type."""
+    known = dict(table(_TABLE)["metrics"])
+    for engine in engines:
+        known |= engine_metrics(engine)["metrics"]
+    return known
+
+
+def sources_of(term: str, engines: Collection[str]) -> list[str]:
+    """Return the selectors of the metrics that answer `term`, each once: `name` or `name{matchers}`."""
+    return list(dict.fromkeys(each for engine in sorted(engines) for each in engine_metrics(engine)["terms"].get(term, ())))
+
+
+def selected(selector: str, matchers: str, suffix: str = "") -> str:
+    """Return `selector` with further `matchers`, and `suffix` on the name of its metric."""
+    name, _, rest = selector.partition("{")
+    return f"{name}{suffix}{{{','.join(part for part in (matchers, rest.rstrip('}')) if part)}}}"
+
+
+def either(parts: Sequence[str]) -> str:
+    return " or ".join(parts)
+
+
+def together(parts: Sequence[str]) -> str:
+    """Return the union of `parts`. Series of two metrics with the same labels would be one, so all but the first get a label."""
+    return either([parts[0], *(f'label_replace({each}, "source", "{number}", "", "")' for number, each in enumerate(parts[1:], 2))])
+
+
+def factor_of(source: str) -> int:
+    """Return the divisor that makes seconds of a value of `source`."""
+    return 1000 if source.partition("{")[0].endswith("_ms") else 1
+
+
+def rule(name: str, expression: str, **labels: str) -> Rule:
+    """Return a recording rule of the vocabulary."""
+    return {"record": f"{PREFIX}{name}", "expr": expression, **({"labels": labels} if labels else {})}
+
+
+def vocabulary(namespace: str, engines: Collection[str]) -> list[Rule]:
+    """Return the recording rules of every term that one of `engines` answers."""
+    return [each for term, row in table(_TABLE)["terms"].items() for each in _rules(term, row["form"], namespace, engines)]
+
+
+def _rules(term: str, form: str, namespace: str, engines: Collection[str]) -> Iterator[Rule]:
+    where = f'namespace="{namespace}",model!=""'
+    sources = sources_of(term, engines)
+    if not sources:
+        return
+    match form:
+        case "sum" | "mean":
+            function = "avg" if form == "mean" else "sum"
+            yield rule(f"{term}:{form}", f"{function} by ({BY}) ({together([selected(each, where) for each in sources])})")
+        case "rate":
+            rates = together([f"rate({selected(each, where)}[{_WINDOW}])" for each in sources])
+            yield rule(f"{term}:rate{_WINDOW}", f"sum by ({BY}) ({rates})")
+        case _:
+            for name, quantile in _QUANTILES.items():
+                yield rule(f"{term}:{name}", either([_quantile(each, where, quantile) for each in sources]))
+
+
+def _quantile(source: str, where: str, quantile: float) -> str:
+    # Without requests a quantile is NaN, which the comparison leaves out.
+    buckets = f"sum by ({BY}, le) (rate({selected(source, where, '_bucket')}[{_WINDOW}]))"
+    found = f"histogram_quantile({quantile:g}, {buckets})"
+    return f"({found} / {factor_of(source)} > 0)" if factor_of(source) != 1 else f"({found} > 0)"

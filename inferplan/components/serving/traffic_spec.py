@@ -1,0 +1,118 @@
+"""The traffic that a model is planned for, and the objective of its users. Predictions and alerts read them; nothing that runs does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic.alias_generators import to_camel
+
+from inferplan.components.spec import Spec
+from inferplan.kube.quantity import milliseconds_of
+
+if TYPE_CHECKING:
+    from inferplan.components.nodes.accelerators import Accelerator
+
+
+def _duration(text: str) -> str:
+    milliseconds_of(text)
+    return text
+
+
+def _project_path(text: str) -> str:
+    if not all(text.split("/")) or {".", ".."} & set(text.split("/")) or "\\" in text or not text.isprintable():
+        raise ValueError(f"{text!r} is not a path below the project's folder. Write names joined by slashes: traces/monday.jsonl")
+    return text
+
+
+Duration = Annotated[str, StringConstraints(max_length=20), AfterValidator(_duration), Field(description="A time with its unit: ms or s.")]
+_MEANS = ("requests_per_second", "input_tokens", "output_tokens")
+
+
+class TrafficSpec(Spec):
+    """The requests that all replicas of a model serve together: averages, or a recorded trace."""
+
+    requests_per_second: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    """Requests per second to all replicas, at the time that the objective has to hold."""
+    input_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    """Mean number of tokens of a prompt."""
+    output_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Mean number of tokens of an answer."""
+    shared_prefix_percent: Annotated[int, Field(ge=0, le=99)] = 0
+    """Share of a prompt that the prefix cache already has, such as a system prompt."""
+    trace: Annotated[str, StringConstraints(max_length=512), AfterValidator(_project_path)] | None = None
+    """A file of recorded requests, below the project's folder: Mooncake's JSON lines or Azure's CSV (docs/prediction.md)."""
+    model: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", max_length=200)] | None = None
+    """The published model whose layers this model has, as Hugging Face names it. Default: the model that the path of the weights names."""
+
+    @model_validator(mode="after")
+    def _means_or_trace(self) -> Self:
+        given = [to_camel(name) for name in _MEANS if getattr(self, name) is not None]
+        missing = [to_camel(name) for name in _MEANS if getattr(self, name) is None]
+        if self.trace is not None and given:
+            raise ValueError(f"trace already has the requests, and {', '.join(given)} repeats them. Remove one of the two")
+        if self.trace is None and missing:
+            raise ValueError(
+                f"Missing {', '.join(missing)}. Traffic is requestsPerSecond, inputTokens and outputTokens, or a trace. "
+                f"Add {'it' if len(missing) == 1 else 'them'}, or write trace: <file>"
+            )
+        return self
+
+
+class SloSpec(Spec):
+    """The objective: times that at least `percentile` percent of the requests keep, and the percent of requests that succeed."""
+
+    ttft: Duration | None = None
+    """Longest time to the first token of an answer."""
+    itl: Duration | None = None
+    """Longest time between two tokens of an answer, as the mean of one answer."""
+    percentile: Annotated[int, Field(ge=50, le=99)] = 95
+    """Percent of the requests that keep the times."""
+    availability: Annotated[float, Field(ge=50, lt=100)] | None = None
+    """Percent of the requests that do not fail on the server's side. Alerts of `monitoring.rules` watch it; predictions do not."""
+
+    @model_validator(mode="after")
+    def _has_an_objective(self) -> Self:
+        if self.ttft is None and self.itl is None and self.availability is None:
+            raise ValueError("An objective needs ttft, itl or availability. Add, for example, ttft: 800ms")
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batching:
+    """The batching of an engine, which shares its accelerators among requests, as far as a prediction depends on it.
+
+    `framework` is the name of the engine's measured kernels; `memory_share` is a share of the free memory if `of_free`, else of all.
+    `sequences_field` is the key of `max_sequences` in a stack file.
+    """
+
+    framework: str
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    max_sequences: int
+    max_tokens_per_step: int
+    memory_share: float
+    of_free: bool = False
+    context_length: int | None = None
+    quantization: str | None = None
+    cache_type: str | None = None
+    prefix_caching: bool = True
+    sequences_field: str = "maxNumSeqs"
+
+    def document(self, image: str | None) -> Mapping[str, Any]:
+        return {to_camel(name): value for name, value in (*vars(self).items(), ("image", image)) if value is not None}
+
+
+class PlannedTraffic(Spec):
+    """The part of a model that only predictions and alerts read."""
+
+    traffic: TrafficSpec | None = None
+    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
+    slo: SloSpec | None = None
+    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
+
+    def batching(self, accelerator: Accelerator) -> Batching | None:  # noqa: ARG002 - engines with defaults for an accelerator read it
+        """Return the batching of the engine on `accelerator`; None if no library predicts it."""
+        return None

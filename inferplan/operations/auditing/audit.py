@@ -1,0 +1,142 @@
+"""Audits manifests that inferplan did not write: on a simulated cluster, by the policy pack, and as a report on the change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inferplan.audit.audit import Request, Result
+from inferplan.audit.audit import audit as run_audit
+from inferplan.audit.fleet import load_objects, node_objects, read_fleet
+from inferplan.audit.manifest import InputError
+from inferplan.audit.removals import VERSIONS
+from inferplan.operations.auditing.change_report import change_report
+from inferplan.operations.auditing.sources import read_side
+from inferplan.operations.errors import RequestError
+from inferplan.operations.planning.simulated_nodes import CPU_NODES, needs_cpu_nodes
+from inferplan.rehearsal.progress import Progress, silent
+from inferplan.review import findings
+from inferplan.review.findings import Findings
+from inferplan.review.report import Report
+from inferplan.review.verdict import BLOCKED
+from inferplan.stackfile.errors import InvalidStack
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
+
+__all__ = ["DEPLOYERS", "Audit", "audit", "findings", "read_nodes"]
+
+POLICIES = ("block", "advise")
+DEPLOYERS = ("kubectl", "helm", "argocd", "flux", "pulumi")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """The result of `audit`: `findings` of the simulated cluster, and the `report` on the change with the policy pack's verdict."""
+
+    findings: Findings
+    report: Report
+
+    @property
+    def blocked(self) -> bool:
+        """True if the manifests must not be applied as they are."""
+        return not self.findings.good or self.report.rank <= BLOCKED
+
+
+def audit(  # noqa: PLR0913 - one parameter per option of the command
+    new: str | Path,
+    *,
+    nodes: Path,
+    old: str | Path | None = None,
+    values: Sequence[Path] = (),
+    old_values: Sequence[Path] | None = None,
+    deployer: str | None = None,
+    namespace: str = "default",
+    existing: Iterable[Path] = (),
+    drain: bool = False,
+    policy: str = "block",
+    kubernetes: str | None = None,
+    timeout: float = 120,
+    progress: Progress = silent,
+    say: Callable[[str], None] = lambda _text: None,
+) -> Audit:
+    """Apply the manifests `new` over `old` on a simulated cluster with `nodes`, as `deployer` would, and report what happens.
+
+    `new` and `old` name a file or folder of manifests, a kustomization, a Helm chart (with `values` and `old_values`), `REV:path`, or
+    engine events of Pulumi, which have both sides. `nodes` is a nodes file (docs/audit.md) or a stack file. By default a chart is applied
+    as Helm does and everything else as kubectl does. With `policy` "advise", violations of the policy pack do not block. `drain` drains every node
+    afterwards. `kubernetes` is the version to upgrade to: with 1.35 the control plane is upgraded over OLD, which builds it once; what later ones remove is
+    judged by table. Nothing of the manifests is executed.
+
+    Raises RequestError if something cannot be read, with file and line; nothing was applied then. Raises RehearsalError if the simulated
+    cluster cannot be started.
+    """
+    if policy not in POLICIES:
+        raise RequestError(f"--policy: {policy!r} is not known. Choose from: {', '.join(POLICIES)}")
+    if deployer is not None and deployer not in DEPLOYERS:
+        raise RequestError(f"--deployer: {deployer!r} is not a deployer. Choose from: {', '.join(DEPLOYERS)}")
+    if kubernetes is not None and kubernetes not in VERSIONS:
+        raise RequestError(f"--kubernetes: {kubernetes!r} is not in the table of removals. Choose from: {', '.join(VERSIONS)}")
+    target = kubernetes or VERSIONS[0]
+    try:
+        node_list, load = read_nodes(nodes)
+        after = read_side(new, values=values, namespace=namespace, kubernetes=target, progress=progress)
+        of_old = values if old_values is None else old_values
+        before = None if old is None else read_side(old, values=of_old, namespace=namespace, progress=progress).manifests
+        request = Request(
+            new=after.manifests,
+            old=after.before if old is None else before,
+            nodes=tuple(node_list),
+            load=tuple(load),
+            deployer=deployer or ("helm" if after.is_chart else "kubectl"),
+            namespace=namespace,
+            existing=tuple(each for path in existing for each in read_side(path, namespace=namespace, progress=progress).manifests),
+            drain=drain,
+            limit=timeout,
+            target=target,
+        )
+        result = run_audit(request, progress, say)
+    except InputError as error:
+        raise RequestError("\n".join(error.errors)) from error
+    record = _findings(result, str(new), old, nodes)
+    return Audit(findings=record, report=change_report(record, request.old, request.new, request.nodes, blocks=policy == "block"))
+
+
+def _findings(result: Result, new: str, old: str | Path | None, nodes: Path) -> Findings:
+    return Findings(
+        stack=Path(new).name,
+        base="an empty cluster" if old is None else str(old),
+        head=new,
+        outcome="blocked" if result.blocked else "ready",
+        seconds=round(result.seconds, 1),
+        nodes=f"those of {nodes.name}",
+        order=result.order,
+        replaced=result.recreated,
+        pruned=result.deleted,
+        details=result.findings,
+    )
+
+
+def read_nodes(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The fake nodes with their runtime classes, and pods of others, that a nodes file or a stack file declares. Raises InputError."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError([f"{path}: The nodes cannot be read: {error.strerror}. Name a nodes file or a stack file."]) from error
+    if path.name.startswith("Pulumi."):
+        return _stack_nodes(path), []
+    fleet = read_fleet(content, str(path))
+    return node_objects(fleet), load_objects(fleet)
+
+
+def _stack_nodes(path: Path) -> list[dict[str, Any]]:
+    from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, runtime_classes_of
+
+    try:
+        settings = validate(read_stack(path))
+    except InvalidStack as error:
+        raise InputError(str(error).splitlines()) from error
+    pools, where = settings.node_pools, settings.cluster.location
+    nodes = [each for name, pool in pools.items() for each in fake_nodes(name, pool, location=pool.location(where))]
+    return [*nodes, *(cpu_nodes(CPU_NODES) if needs_cpu_nodes(settings) else []), *fake_runtime_classes(runtime_classes_of(pools))]

@@ -1,0 +1,98 @@
+"""Reads one side of an audit: manifests, a kustomization, a Helm chart, a path of a git revision, or engine events of Pulumi."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from inferplan.audit.engine_events import is_events, sides_of
+from inferplan.audit.manifest import InputError, Manifest
+from inferplan.audit.removals import VERSIONS
+from inferplan.audit.renderers import is_chart, is_kustomization, render_chart, render_kustomization
+from inferplan.audit.sources import read_manifests
+from inferplan.operations.revisions import git
+from inferplan.rehearsal.progress import Progress, silent
+from inferplan.rehearsal.toolchain.build import ensure_source
+from inferplan.rehearsal.toolchain.pins import HELM, SOURCES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """The `manifests` of one side; `before` are those of the state before it, None unless engine events have them."""
+
+    manifests: tuple[Manifest, ...]
+    before: tuple[Manifest, ...] | None = None
+    is_chart: bool = False
+
+
+def read_side(
+    source: str | Path,
+    *,
+    values: Sequence[Path] = (),
+    namespace: str = "default",
+    kubernetes: str = VERSIONS[0],
+    progress: Progress = silent,
+) -> Side:
+    """The manifests that `source` names; a chart is rendered for the version `kubernetes`.
+
+    Raises InputError with file and line, RehearsalError if Helm cannot be built.
+    """
+    path = Path(source)
+    if not path.exists() and ":" in str(source) and "://" not in str(source):
+        options = {"values": values, "namespace": namespace, "kubernetes": kubernetes, "progress": progress}
+        return _of_revision(str(source), lambda inside: read_side(inside, **options))
+    if "://" in str(source):
+        raise InputError([f"{source}: An audit needs no network. Download it, and name the folder."])
+    if is_chart(path):
+        pinned = next(each.version for each in SOURCES if each.name == "kubernetes")
+        version = pinned if pinned.startswith(f"v{kubernetes}.") else f"v{kubernetes}.0"
+        chart = render_chart(helm(progress), path, values, namespace=namespace, kubernetes=version)
+        return Side(manifests=_some(chart, source), is_chart=True)
+    if values:
+        raise InputError([f"{source}: --values is for Helm charts, and there is no Chart.yaml. Leave it out."])
+    if is_kustomization(path):
+        if (program := shutil.which("kubectl")) is None:
+            raise InputError([f"{source}: A kustomization needs kubectl on PATH. Install it, or render it first."])
+        return Side(manifests=_some(render_kustomization(Path(program), path), source))
+    if path.is_file() and is_events(path):
+        before, after = sides_of(path)
+        return Side(manifests=_some(after, source), before=before)
+    return Side(manifests=_some(read_manifests(path), source))
+
+
+def helm(progress: Progress) -> Path:
+    """Helm from PATH, else built once from its Go module. Raises RehearsalError."""
+    installed = shutil.which("helm")
+    return Path(installed) if installed else ensure_source(HELM, progress) / "helm"
+
+
+def _some(manifests: tuple[Manifest, ...], source: str | Path) -> tuple[Manifest, ...]:
+    if not manifests:
+        raise InputError([f"{source}: There is no object in it. Name a file or folder of manifests, a chart or a kustomization."])
+    return manifests
+
+
+def _of_revision(source: str, read: Callable[[Path], Side]) -> Side:
+    """The side at `REV:path` of the repository in the current folder. Filters and hooks of the repository do not run."""
+    revision, _, path = source.partition(":")
+    archive = git(Path.cwd(), "archive", "--format=tar", revision, "--", path) if not revision.startswith("-") else None
+    if archive is None or archive.returncode:
+        words = archive.stderr.decode(errors="replace").strip() if archive else "a revision cannot begin with -"
+        raise InputError([f"{source}: There is no such file, folder or revision: {words[:200]}. Name a path, or REV:path."])
+    with tempfile.TemporaryDirectory(prefix="inferplan-") as folder:
+        try:
+            with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as content:
+                content.extractall(folder, filter="data")
+        except tarfile.TarError as error:
+            raise InputError([f"{source}: {error}. Remove links that leave the folder."]) from error
+        try:
+            side = read(Path(folder) / path)
+            shown = (replace(each, place=each.place.replace(f"{folder}/", f"{revision}:")) for each in side.manifests)
+            return replace(side, manifests=tuple(shown))
+        except InputError as error:
+            raise InputError([each.replace(f"{folder}/", f"{revision}:") for each in error.errors]) from error

@@ -1,0 +1,60 @@
+"""A model server of others, and how values are taken out of its document, so that the paths of the rest are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferplan.kube.paths import MISSING, parse, text_of, value_at
+
+REPOSITORY = re.compile(r"(?:hf://)?([\w.-]+/[\w.-]+?)(?::([0-9a-f]{40}))?")
+"""A repository of a hub, with its revision."""
+
+
+@dataclass(kw_only=True)
+class Server:
+    """A model server of others. `left` are the paths of its document that were not taken."""
+
+    name: str
+    place: str
+    engine: str
+    replicas: Any = None
+    accelerators: int = 0
+    words: list[str] = field(default_factory=list)
+    model: str = ""
+    revision: str = ""
+    claim: str = ""
+    path: str = ""
+    models: list[str] = field(default_factory=list)
+    applications: dict[str, Any] = field(default_factory=dict)
+    version: str = ""
+    image: str = ""
+    left: list[str] = field(default_factory=list)
+
+
+def take_all(body: dict[str, Any], paths: Sequence[str]) -> list[Any]:
+    return [value for path in paths if (value := take(body, path)) is not None]
+
+
+def take(body: dict[str, Any], path: str) -> Any:
+    """The value at `path`, which is removed; None if there is none."""
+    *parents, last = parse(path)
+    parent = value_at(body, tuple(parents))
+    if parent is MISSING or not isinstance(parent, dict) or last not in parent:
+        return None
+    return parent.pop(last)
+
+
+def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[str]:
+    if isinstance(value, dict | list) and value:
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(each, (*path, key))
+    elif path and value not in ({}, [], None):
+        yield text_of(path)
+
+
+def mapped(body: dict[str, Any], fields: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
+    """The fields of a stack for the values that are taken from `body`: `fields` are their names by path below `prefix`."""
+    return {name: value for path, name in fields.items() if (value := take(body, prefix + path)) is not None}

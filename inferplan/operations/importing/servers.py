@@ -1,0 +1,142 @@
+"""Finds model servers in manifests and values, and takes what a stack can say out of each; the rest stays as a list of paths."""
+
+from __future__ import annotations
+
+import copy
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from inferplan.audit.documents import values_in
+from inferplan.audit.manifest import InputError
+from inferplan.audit.sources import read_manifests
+from inferplan.kube.names import vendor_of
+from inferplan.kube.paths import value_at
+from inferplan.kube.quantity import amount
+from inferplan.operations.importing.applications import take_applications
+from inferplan.operations.importing.fields import REPOSITORY, Server, leaves, take, take_all
+from inferplan.tables import table
+
+_TABLE = table("operations/importing/servers.toml")
+_CLAIM = re.compile(r"pvc://([a-z0-9.-]+)/?(.*)")
+_VERSION = re.compile(r"2\.[0-9]+\.[0-9]+")
+# Of every object, and without a meaning for a stack.
+_IGNORED = {"apiVersion", "kind", "metadata.name"}
+
+
+def read_servers(path: Path) -> tuple[list[Server], list[str]]:
+    """The servers in the file or folder `path`, and everything else in it. Raises InputError."""
+    servers: list[Server] = []
+    others: list[str] = []
+    for kind, name, place, body in _documents(path):
+        row = _TABLE["documents"].get(kind)
+        server = _server(name, place, body, row) if row else None
+        if server is None:
+            others.append(f"{place}: {kind} {name}: the whole object" if kind else f"{place}: {name}")
+        else:
+            servers.append(server)
+    return servers, others
+
+
+def _documents(path: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    if path.is_file():
+        try:
+            values = values_in(path.read_bytes(), str(path))
+        except InputError:
+            values = {}
+        models = value_at(values, ("servingEngineSpec", "modelSpec"))
+        if isinstance(models, list):
+            for index, each in enumerate(models):
+                if isinstance(each, dict):
+                    yield "modelSpec", str(each.get("name", f"model-{index}")), f"{path}: servingEngineSpec.modelSpec[{index}]", each
+            rest = {**values, "servingEngineSpec": {key: each for key, each in values["servingEngineSpec"].items() if key != "modelSpec"}}
+            for each in leaves(rest):
+                yield "", each, str(path), {}
+            return
+    for manifest in read_manifests(path):
+        yield manifest.kind, manifest.name, manifest.place, manifest.body
+
+
+def _server(name: str, place: str, body: dict[str, Any], row: dict[str, Any]) -> Server | None:
+    body = copy.deepcopy(body)
+    for old in row.get("renamed", ()):
+        if (part := take(body, f"{row['below']}.{old}")) is not None:
+            value_at(body, tuple(row["below"].split(".")))["model"] = {"modelFormat": {"name": old}, **part}
+    image = " ".join(str(each) for each in take_all(body, row.get("image", ())))
+    words = [word for each in take_all(body, row.get("words", ())) for word in _split(each)]
+    text = f"{image} {' '.join(words)}".lower()
+    engine = row.get("engine") or next((each for word, each in _TABLE["engines"].items() if word in text), "")
+    if not engine:
+        return None
+    server = Server(name=take(body, row["name"][0]) if "name" in row else name, place=place, engine=engine, words=words)
+    server.replicas = next(iter(take_all(body, row.get("replicas", ()))), None)
+    for limits in take_all(body, row.get("limits", ())):
+        server.accelerators = max([server.accelerators, *(_count(value) for key, value in limits.items() if vendor_of(key))])
+        server.left += [f"resources.{key}" for key in limits if not vendor_of(key)]
+    server.accelerators = _count(next(iter(take_all(body, row.get("accelerators", ()))), server.accelerators))
+    for option, place_ in row.get("options", {}).items():
+        if (value := take(body, place_)) is not None and value is not False:
+            server.words += [option] if value is True else [option, str(value)]
+    _find_content(server, body, row)
+    if not server.version and (match := _VERSION.search(image)):
+        server.version = match[0]
+    if server.applications:
+        server.image = image
+    elif "/" in image:
+        server.left.append(f"image {image}: the stack's own image is used")
+    server.left += [each for each in leaves(body) if each not in _IGNORED]
+    return server
+
+
+def _find_content(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
+    """Find the applications of `server`, else its weights."""
+    if "applications" in row:
+        take_applications(server, body, row)
+    elif {"serve", "run"} <= set(server.words) and ":" in server.words[-1]:
+        server.applications = {"default": {"kind": "custom", "importPath": server.words.pop()}}
+        server.words = [each for each in server.words if each not in ("serve", "run")]
+    else:
+        _find_model(server, next(iter(take_all(body, row.get("model", ()))), ""), body, row)
+
+
+def _find_model(server: Server, model: str, body: dict[str, Any], row: dict[str, Any]) -> None:
+    """Find the weights: a repository of a hub, or a claim with a path."""
+    words, model = server.words, str(model)
+    for index, word in enumerate(words):
+        if word in _TABLE["weights"] and index + 1 < len(words):
+            model = model or words[index + 1]
+            del words[index : index + 2]
+            break
+        if word.partition("=")[0] in _TABLE["weights"] and "=" in word:
+            model = model or word.partition("=")[2]
+            del words[index]
+            break
+    if match := _CLAIM.fullmatch(model):
+        server.claim, server.path = match[1], match[2]
+    elif model.startswith("/") and "volumes" in row:
+        mounts, volumes = take(body, row["mounts"]) or [], take(body, row["volumes"]) or []
+        claims = {each["name"]: (each.get("persistentVolumeClaim") or {}).get("claimName") for each in volumes}
+        mount = next((each for each in mounts if model.startswith(each["mountPath"]) and claims.get(each["name"])), None)
+        if mount is not None:
+            server.claim, server.path = str(claims[mount["name"]]), model.removeprefix(mount["mountPath"]).strip("/")
+        server.left += [f"volumeMount {each['mountPath']}" for each in mounts if mount is None or each is not mount]
+        server.left += [f"volume {each['name']}" for each in volumes if mount is None or each["name"] != mount["name"]]
+    elif match := REPOSITORY.fullmatch(model):
+        server.model, server.revision = match[1], match[2] or ""
+    else:
+        server.left.append(f"model {model!r}: it is neither a repository of a hub nor a path of a claim")
+
+
+def _split(words: Any) -> list[str]:
+    """Words of a command; those of a shell's script are split."""
+    items = [str(each) for each in words] if isinstance(words, list) else [str(words)]
+    several = [
+        part for each in items for part in (shlex.split(each, comments=True) if " " in each and not each.startswith("{") else [each])
+    ]
+    return [each for each in several if each not in _TABLE["ignored"]]
+
+
+def _count(value: Any) -> int:
+    return int(amount(str(value)) or 0)

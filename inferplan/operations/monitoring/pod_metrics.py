@@ -1,0 +1,111 @@
+"""The figures of models straight from the metrics pages of their pods, through the API server."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from inferplan.components.handles import Endpoint
+from inferplan.components.monitoring.vocabulary import factor_of, sources_of
+from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
+from inferplan.operations.live import Get, is_true, label
+from inferplan.stackfile.stack import StackSettings
+
+_SAMPLE = re.compile(r'([A-Za-z_:][A-Za-z0-9_:]*)(?:\{((?:[^"}]|"(?:\\.|[^"\\])*")*)\})?\s+(\S+)')
+_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)(=~|!=|=)"((?:\\.|[^"\\])*)"')
+_QUANTILE = 0.95
+Sample = tuple[str, Mapping[str, str], float]
+
+
+class PodMetrics:
+    """Reads every ready pod. Rates and quantiles are those between two reads, so the first read has none."""
+
+    name = "pods"
+
+    def __init__(self, settings: StackSettings, endpoints: Mapping[str, Endpoint], get_text: Callable[[str], str], get: Get) -> None:
+        self._settings, self._endpoints, self._get_text, self._get = settings, endpoints, get_text, get
+        self._before: dict[str, tuple[float, dict[str, float], dict[float, float]]] = {}
+
+    def figures(self) -> Mapping[str, Mapping[str, float]]:
+        samples: dict[str, list[Sample]] = defaultdict(list)
+        space = self._settings.namespace
+        for pod in self._get(f"/api/v1/namespaces/{space}/pods").get("items", []):
+            model, name = label(pod, INSTANCE_LABEL), pod["metadata"]["name"]
+            endpoint = self._endpoints.get(model)
+            if endpoint is not None and label(pod, COMPONENT_LABEL) == "model" and is_true(pod, "Ready"):
+                page = f"/api/v1/namespaces/{space}/pods/{name}:{endpoint.metrics_port}/proxy{endpoint.metrics_path}"
+                samples[model] += parsed(self._get_text(page))
+        return {model: dict(self._of(model, each)) for model, each in samples.items()}
+
+    def _of(self, model: str, samples: list[Sample]) -> Iterator[tuple[str, float]]:
+        engine = self._settings.models[model].engine
+
+        def values(term: str) -> list[float]:
+            return [value for source in sources_of(term, [engine]) for value in chosen(samples, source)]
+
+        for figure in ("running_requests", "waiting_requests"):
+            if found := values(figure):
+                yield figure, sum(found)
+        if found := values("kv_cache"):
+            yield "kv_cache", sum(found) / len(found)
+        now, tokens, buckets = (
+            time.monotonic(),
+            {"output": sum(values("output_tokens"))},
+            _buckets(samples, sources_of("ttft_seconds", [engine])),
+        )
+        then, tokens_then, buckets_then = self._before.get(model, (now, tokens, buckets))
+        self._before[model] = (now, tokens, buckets)
+        if now > then and values("output_tokens"):
+            yield "output_tokens_per_second", max(0.0, tokens["output"] - tokens_then["output"]) / (now - then)
+        new = {bound: count - buckets_then.get(bound, 0) for bound, count in buckets.items()}
+        if (quantile := quantile_of(new)) is not None:
+            yield "ttft_seconds_p95", quantile
+
+
+def parsed(page: str) -> Iterator[Sample]:
+    """Yield the samples of a page in Prometheus's text format."""
+    for line in page.splitlines():
+        if (found := _SAMPLE.match(line)) is not None:
+            yield found[1], {name: value for name, _, value in _LABEL.findall(found[2] or "")}, float(found[3])
+
+
+def chosen(samples: Iterable[Sample], selector: str, suffix: str = "") -> Iterator[float]:
+    """Yield the values of the samples that `selector` selects, as Prometheus would."""
+    return (value for _, value in _selected(samples, selector, suffix))
+
+
+def _selected(samples: Iterable[Sample], selector: str, suffix: str) -> Iterator[tuple[Mapping[str, str], float]]:
+    name, _, matchers = selector.partition("{")
+    wanted = _LABEL.findall(matchers)
+    for found, labels, value in samples:
+        if found == f"{name}{suffix}" and all(_matches(labels.get(key, ""), operator, text) for key, operator, text in wanted):
+            yield labels, value
+
+
+def _matches(value: str, operator: str, text: str) -> bool:
+    if operator == "=~":
+        return re.fullmatch(text, value) is not None
+    return (value == text) == (operator == "=")
+
+
+def _buckets(samples: list[Sample], sources: Iterable[str]) -> dict[float, float]:
+    counts: dict[float, float] = defaultdict(float)
+    for source in sources:
+        for labels, value in _selected(samples, source, "_bucket"):
+            counts[float(labels["le"]) / factor_of(source)] += value
+    return counts
+
+
+def quantile_of(buckets: Mapping[float, float]) -> float | None:
+    """Return the 95th percentile of cumulative `buckets`, linear within a bucket as Prometheus has it; None without requests."""
+    bounds = sorted(buckets)
+    if not bounds or buckets[bounds[-1]] <= 0:
+        return None
+    rank, lower, below = _QUANTILE * buckets[bounds[-1]], 0.0, 0.0
+    for bound in bounds:
+        if buckets[bound] >= rank:
+            return lower if bound == float("inf") else lower + (bound - lower) * (rank - below) / (buckets[bound] - below)
+        lower, below = bound, buckets[bound]
+    return None

@@ -1,0 +1,81 @@
+"""Sizes a model of a stack: which pool, parallel size, number of replicas and batch limit meet its objective, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from inferplan.kube.facts import read
+from inferplan.operations.errors import OperationError, RequestError, unknown
+from inferplan.operations.workspace import Workspace
+
+if TYPE_CHECKING:
+    from inferplan.predict.sizing import Candidate, Place
+
+MOST = 4
+COLUMNS = ("pool", "parallel size", "replicas", "requests at once", "TTFT", "ITL", "utilization", "a month", "gives up")
+
+
+def sized(workspace: Workspace, model: str) -> tuple[list[Candidate], list[str]]:
+    """The candidates of `model`, cheapest first, and the reasons of pools without one. Raises RequestError and OperationError."""
+    settings = workspace.settings
+    if model not in settings.models:
+        raise RequestError(unknown("model", model, settings.models, owner="this stack", remedy="Add one under models."))
+    spec = settings.models[model]
+    if spec.traffic is None or spec.slo is None or spec.traffic.requests_per_second is None:
+        raise RequestError(
+            f"models.{model} has no {'traffic' if spec.traffic is None else 'slo' if spec.slo is None else 'rate'} to size for. Add, for example, "
+            "traffic: {requestsPerSecond: 6, inputTokens: 1024, outputTokens: 128} and slo: {ttft: 800ms, itl: 40ms}"
+        )
+    from inferplan.predict.sizing import candidates
+
+    found, reasons = candidates(model, _places(workspace, model))
+    if not found:
+        raise OperationError(
+            f"No pool of {workspace.stack} meets the objective of {model}. Relax slo, or add a pool of other accelerators. "
+            + "; ".join(reasons)
+        )
+    return found, reasons
+
+
+def _places(workspace: Workspace, model: str) -> Iterator[Place]:
+    from inferplan.predict.sizing import Place
+
+    settings, spec = workspace.settings, workspace.settings.models[model]
+    subjects = read(workspace.record().outputs) or {}
+    facts = subjects["model", model]
+    for name, pool in settings.node_pools.items():
+        accelerator = pool.target(name).accelerator
+        if accelerator is None:
+            continue
+        batching = spec.batching(accelerator)
+        image = accelerator.engine(spec.engine).image
+        document = {} if batching is None else dict(batching.document(image))
+        yield Place(name, {**facts, "pool": name, "batching": document or facts["batching"]}, subjects["pool", name])
+
+
+def lines_to_paste(workspace: Workspace, model: str, best: Candidate) -> Iterator[str]:
+    """The lines of the stack file that `best` stands for."""
+    spec = workspace.settings.models[model]
+    accelerator = workspace.settings.node_pools[best.pool].target(best.pool).accelerator
+    batching = None if accelerator is None else spec.batching(accelerator)
+    yield f"    {model}:"
+    yield f"      pool: {best.pool}"
+    yield f"      tensorParallelSize: {best.parallel}"
+    yield f"      replicas: {best.replicas}"
+    if best.sequences is not None and batching is not None:
+        yield f"      {batching.sequences_field}: {best.sequences}"
+
+
+def rows_of(found: list[Candidate]) -> Iterator[tuple[str, ...]]:
+    """The best candidate and the next ones, with what each gives up."""
+    from inferplan.predict.sizing import gives_up
+    from inferplan.predict.words import seconds
+
+    for each in found[:MOST]:
+        speed = each.forecast.speed
+        times = ("", "") if speed is None else (seconds(speed.ttft), seconds(speed.itl))
+        price = "no price" if each.monthly is None else f"${each.monthly:,.0f}"
+        limit = "default" if each.sequences is None else str(each.sequences)
+        lost = "; ".join(gives_up(each, found[0])) if each is not found[0] else "the cheapest"
+        yield each.pool, str(each.parallel), str(each.replicas), limit, *times, f"{each.forecast.utilization or 0:.0%}", price, lost

@@ -1,0 +1,140 @@
+"""Forecasts of a stack's speed from its facts. Without traffic in the facts nothing is imported for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferplan.kube.facts import Subjects, read
+from inferplan.operations.errors import OperationError, RequestError
+from inferplan.operations.files import write
+from inferplan.operations.project import project_root, short_path
+
+if TYPE_CHECKING:
+    from inferplan.operations.status.benchmark import BenchmarkResult
+    from inferplan.operations.workspace import Workspace
+    from inferplan.predict.forecast import Forecast
+    from inferplan.predict.incidents import Incident
+    from inferplan.predict.simulation import Outcome
+    from inferplan.review.speed import SpeedReview
+
+
+def has_traffic(subjects: Subjects) -> bool:
+    return any(kind == "model" and facts.get("traffic") for (kind, _), facts in subjects.items())
+
+
+def profile_files(root: Path, stack: str) -> dict[str, Path]:
+    """The measured profiles of `stack` in the repository, by model."""
+    return {each.stem: each for each in sorted((root / "profiles" / stack).glob("*.json"))}
+
+
+def forecasts_of(outputs: Mapping[str, Any], root: Path, stack: str) -> list[Forecast]:
+    """The forecasts of the models of `stack` with these `outputs`, in the order of their names."""
+    subjects = read(outputs) or {}
+    if not has_traffic(subjects):
+        return []
+    from inferplan.predict.forecast import forecasts
+
+    return forecasts(with_traces(subjects, root), profile_files(root, stack))
+
+
+def speed_table(found: list[Forecast]) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
+    """Columns, rows and notes of forecasts."""
+    from inferplan.predict.words import COLUMNS, notes, row
+
+    return COLUMNS, [row(each) for each in found], list(notes(found))
+
+
+def check_memory(found: list[Forecast]) -> None:
+    """Raise OperationError if the weights of a model do not fit its accelerators."""
+    if lines := [f"{each.model}: {each.fatal}" for each in found if each.fatal]:
+        raise OperationError("\n".join(lines))
+
+
+def read_speed(stack: str, before: Subjects, after: Subjects) -> SpeedReview:
+    """The change of speed from the facts `before` to those `after`."""
+    from inferplan.review.speed import SpeedReview
+
+    if not (has_traffic(before) or has_traffic(after)):
+        return SpeedReview()
+    from inferplan.predict.forecast import forecasts
+    from inferplan.predict.words import review, with_incidents
+
+    root = project_root()
+    profiles = profile_files(root, stack)
+    before, after = with_traces(before, root), with_traces(after, root)
+    found = review(forecasts(before, profiles), forecasts(after, profiles))
+    incidents = sorted((root / "incidents" / stack).glob("*.toml"))
+    return with_incidents(found, played(incidents, root, before, after)) if incidents else found
+
+
+def played(paths: list[Path], root: Path, before: Subjects, after: Subjects) -> Iterator[tuple[Incident, Outcome | str, Outcome | str]]:
+    """Each incident with its outcomes before and after, or why there is none. Raises RequestError for a file with errors."""
+    from inferplan.predict.incidents import IncidentError, read_incident
+
+    for path in paths:
+        try:
+            incident = read_incident(path, short_path(path))
+        except IncidentError as error:
+            raise RequestError(str(error)) from error
+        yield incident, outcome_of(incident, before, incident.model, root), outcome_of(incident, after, incident.model, root)
+
+
+def outcome_of(incident: Incident | None, subjects: Subjects, model: str, root: Path) -> Outcome | str:
+    """The outcome of `incident`, or of its traffic alone, on `model`; or the reason why there is none."""
+    from inferplan.predict.incidents import play
+    from inferplan.predict.library import UnknownSpeedError
+    from inferplan.predict.traces import read_trace
+
+    facts = subjects.get(("model", model), {})
+    if not facts.get("traffic"):
+        return f"{model} has no traffic"
+    try:
+        file = facts["traffic"].get("trace")
+        trace = None if file is None or "problem" in facts["traffic"] else read_trace(root / file, file)
+        return play(incident, facts, subjects["pool", facts["pool"]], trace)
+    except UnknownSpeedError as error:
+        return str(error)
+
+
+def with_traces(subjects: Subjects, root: Path) -> Subjects:
+    """`subjects` with the figures of each trace: its mean lengths, and the rate of its busiest five minutes."""
+    found = dict(subjects)
+    for (kind, name), facts in subjects.items():
+        traffic = facts.get("traffic", {}) if kind == "model" else {}
+        if "trace" not in traffic:
+            continue
+        from inferplan.predict.traces import TraceError, read_trace
+
+        try:
+            trace = read_trace(root / traffic["trace"], traffic["trace"])
+            figures = {"inputTokens": round(trace.prompts.mean()), "outputTokens": round(trace.answers.mean())}
+            found[kind, name] = {**facts, "traffic": {**traffic, **figures, "requestsPerSecond": trace.busiest}}
+        except TraceError as error:
+            found[kind, name] = {**facts, "traffic": {**traffic, "problem": str(error)}}
+    return found
+
+
+def keep_profiles(workspace: Workspace, result: BenchmarkResult) -> list[Path]:
+    """Write the measurements of each model as its profile, and return the files. Raises OperationError if nothing was measured."""
+    from inferplan.predict.profiles import document, key_of
+
+    benchmark = workspace.settings.benchmark
+    rows = result.document()["measurements"]
+    if benchmark is None or not rows:
+        raise OperationError(f"The benchmark {result.job} has no measurements to keep. Wait until it is complete, or read its failures.")
+    subjects = read(workspace.record().outputs) or {}
+    written = []
+    for model in dict.fromkeys(row["model"] for row in rows):
+        facts = subjects["model", model.partition("/")[0]]
+        path = workspace.root / "profiles" / workspace.stack / f"{model.partition('/')[0]}.json"
+        own = [row for row in rows if row["model"] == model and not row["errors"]]
+        if not own:
+            raise OperationError(f"Every measurement of {model} had errors, so nothing of it is kept. Read the log of Job {result.job}.")
+        key = key_of(facts, subjects["pool", facts["pool"]])
+        options = {"job": result.job, "replicas": int(facts.get("replicas", 1)), "output_tokens": benchmark.output_tokens}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, document(key, rows=own, **options).encode())
+        written.append(path)
+    return written

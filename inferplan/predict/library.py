@@ -1,0 +1,227 @@
+"""The only module that knows aiconfigurator: times of an engine's steps and its memory, from kernels measured on real accelerators."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+import yaml
+
+from inferplan.tables import table
+
+_PACKAGE = "aiconfigurator-core"
+_MODULE = "aiconfigurator_core"
+MEASURE = "Measure it: add it to inferplan:benchmark and keep the result (docs/prediction.md)"
+INSTALL = "pip install 'inferplan[predict]'"
+# Endings and beginnings of names of the same layers: instruction tuning changes no size.
+_SAME_LAYERS = re.compile(r"^meta-|-(instruct|it|chat|base|hf)(?=-|$)")
+
+# Activations of a token in widths of the model, by the largest tensor parallel size: the library's default for dense models.
+_ACTIVATIONS = ((1, 10), (2, 6), (64, 5))
+
+
+class UnknownSpeedError(Exception):
+    """Nothing measured answers the question; `remedy` says what would."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}. {remedy}")
+        self.reason, self.remedy = reason, remedy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """One replica of an engine, in the words of the facts of a model."""
+
+    model: str
+    accelerator: str
+    framework: str
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    quantization: str | None = None
+    cache_type: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Bytes on one accelerator: of the weights, of what else the engine holds, of the whole accelerator, and of a token in the KV cache."""
+
+    weights: float
+    other: float
+    capacity: float
+    per_token: float
+
+
+def tables() -> Mapping[str, Mapping[str, str]]:
+    return table("predict/data/library.toml")
+
+
+@cache
+def known_models() -> tuple[str, ...]:
+    """The models whose layers the library knows, as Hugging Face names them. Nothing of the library is imported."""
+    spec = find_spec(_MODULE)
+    if spec is None or not spec.submodule_search_locations:
+        raise UnknownSpeedError("aiconfigurator-core is not installed, so nothing is predicted", f"Install it: {INSTALL}")
+    names = (each.name for each in files(_MODULE).joinpath("model_configs").iterdir())
+    return tuple(sorted(name.removesuffix("_config.json").replace("--", "/") for name in names if not name.endswith("_quant_config.json")))
+
+
+def library_model(name: str) -> tuple[str, str | None]:
+    """The library's name of the model `name`, and the quantization that the name implies. Raises UnknownSpeedError."""
+    aliases = {_key(alias): target for alias, target in tables()["aliases"].items()}
+    by_key = {_key(each): each for each in reversed(known_models())} | aliases
+    found = by_key.get(_key(name))
+    if found is None:
+        near = get_close_matches(_key(name), [_key(each) for each in known_models()], n=1, cutoff=0.6)
+        example = f", such as {next(each for each in known_models() if _key(each) == near[0])}" if near else ""
+        raise UnknownSpeedError(
+            f"aiconfigurator {_version()} does not know the layers of {name!r}",
+            f"Set traffic.model to the published model with the same layers{example}, or measure it (docs/prediction.md)",
+        )
+    model, _, quantization = found.partition(" ")
+    return model, quantization or None
+
+
+def _key(name: str) -> str:
+    return _SAME_LAYERS.sub("", name.rpartition("/")[2].lower())
+
+
+def _version() -> str:
+    try:
+        return version(_PACKAGE)
+    except PackageNotFoundError:
+        return "?"
+
+
+class Kernels:
+    """Times of the steps of one replica in seconds. Every call raises UnknownSpeedError for what was not measured."""
+
+    def __init__(self, setup: Setup) -> None:
+        system = tables()["systems"].get(setup.accelerator)
+        if system is None:
+            measured = ", ".join(tables()["systems"])
+            raise UnknownSpeedError(
+                f"aiconfigurator {_version()} has no measured kernels for {setup.accelerator}", f"It has them for {measured}. {MEASURE}"
+            )
+        model, implied = library_model(setup.model)
+        self._quantized = {
+            "gemm_quant_mode": _listed("quantizations", setup.quantization or implied),
+            "kvcache_quant_mode": _listed("caches", setup.cache_type),
+        }
+        self.model, self.system, self.framework, self._setup = model, system, setup.framework, setup
+        self._measured: dict[tuple[Any, ...], float] = {}
+        self._handle = self._call(self._compile)
+
+    def _compile(self) -> Any:
+        logging.getLogger(_MODULE).setLevel(logging.CRITICAL)
+        from aiconfigurator_core.sdk import perf_database
+        from aiconfigurator_core.sdk.engine import EngineHandle
+
+        # The library reads its tables of systems again for each model, in pure Python: half of the time of a plan.
+        fast = {"safe_load": partial(yaml.load, Loader=yaml.CSafeLoader), "SafeLoader": yaml.CSafeLoader}
+        perf_database.yaml = SimpleNamespace(**(vars(yaml) | fast))
+        self.data = perf_database.resolve_query_version(self.system, self.framework, "current")
+        return EngineHandle.compile(self.model, self.system, self.framework, **self._parallel, **self._quantized)
+
+    @property
+    def _parallel(self) -> dict[str, int]:
+        size = self._setup.tensor_parallel_size
+        return {"tp_size": size, "pp_size": self._setup.pipeline_parallel_size, "moe_tp_size": size, "moe_ep_size": 1}
+
+    @property
+    def basis(self) -> str:
+        """The library, its version, and its data set."""
+        return f"aiconfigurator {_version()}, {self.framework} {self.data} on {self.system}"
+
+    def prefill(self, new: int, cached: int, batch: int, context: int, answer: int) -> float:
+        """The step that reads `new` tokens of a prompt while `batch` requests get a token each."""
+        if not batch:
+            return self._seconds("predict_prefill_latency", 1, new + cached, cached)
+        return self._seconds("mixed_step_latency", new, batch, context, answer, cached)
+
+    def decode(self, batch: int, context: int, answer: int) -> float:
+        """The step that gives each of `batch` requests one token."""
+        return self._seconds("decode_step_latency", batch, context, answer)
+
+    def _seconds(self, method: str, *arguments: int) -> float:
+        if (method, *arguments) in self._measured:
+            return self._measured[method, *arguments]
+        milliseconds = self._call(getattr(self._handle, method), *arguments)
+        if (tier := self._handle.last_provenance()) is not None:
+            raise UnknownSpeedError(f"aiconfigurator estimates this step ({tier}) and has not measured it", MEASURE)
+        self._measured[method, *arguments] = milliseconds / 1000
+        return milliseconds / 1000
+
+    def memory(self, tokens_per_step: int) -> Memory:
+        return self._call(self._memory, tokens_per_step)
+
+    def _memory(self, tokens_per_step: int) -> Memory:
+        # Not through the library's own estimate: it imports pandas, which takes longer than all that it answers.
+        from aiconfigurator_core.sdk.config_builders import build_model_config
+        from aiconfigurator_core.sdk.models import get_model
+        from aiconfigurator_core.sdk.perf_database import get_database
+
+        size = self._setup.tensor_parallel_size
+        model = get_model(self.model, build_model_config(attention_dp_size=1, **self._parallel, **self._quantized), self.framework)
+        spec = get_database(self.system, self.framework, self.data).system_spec
+        links = {count: held for count, held in spec["misc"]["nccl_mem"].items() if count <= size}
+        factor = next(each for limit, each in _ACTIVATIONS if size <= limit)
+        width = model._num_heads * model._head_size  # noqa: SLF001 - the library has no other name for it
+        return Memory(
+            weights=sum(each.get_weights() for each in model.context_ops) / self._setup.pipeline_parallel_size,
+            other=spec["misc"]["other_mem"] + links[max(links)] + 2 * tokens_per_step * width * factor,
+            capacity=spec["gpu"]["mem_capacity"],
+            per_token=model.get_kvcache_bytes_per_sequence(1),
+        )
+
+    def _call(self, function: Any, *arguments: Any) -> Any:
+        """Call the library, whose errors are of many types. None of them may end a plan."""
+        try:
+            return function(*arguments)
+        except UnknownSpeedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - see above
+            text = re.sub(r"/\S*/site-packages/", "", " ".join(str(error).split()))[:200]
+            subject = f"{self.model} on {self._setup.accelerator} with {self._setup.framework}"
+            raise UnknownSpeedError(f"aiconfigurator {_version()} cannot predict {subject}: {text}", MEASURE) from None
+
+
+def _listed(name: str, value: str | None) -> str | None:
+    """The library's word for the quantization `value`. Raises UnknownSpeedError for one that it does not have."""
+    if value is None or value in tables()[name]:
+        return None if value is None else tables()[name][value]
+    raise UnknownSpeedError(
+        f"aiconfigurator {_version()} has no measured kernels for {value}",
+        f"It has them for {', '.join(tables()[name])}, and for the checkpoint's own type. {MEASURE}",
+    )
+
+
+@cache
+def kernels(setup: Setup) -> Kernels:
+    return Kernels(setup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """Relative errors that 80% of `comparisons` measurements kept; `exact` is False if none was on this accelerator."""
+
+    ttft: float
+    itl: float
+    comparisons: int
+    exact: bool
+
+
+def band_of(framework: str, system: str) -> Band:
+    """The band of `framework` on `system`, of all comparisons if too few were made there."""
+    bands = table("predict/data/bands.toml")["bands"]
+    found = bands.get(f"{framework}-{system}")
+    row = found or bands["all"]
+    return Band(ttft=row["ttft"], itl=row["itl"], comparisons=int(row["comparisons"]), exact=found is not None)

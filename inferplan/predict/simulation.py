@@ -1,0 +1,220 @@
+"""Requests on replicas under the stack's scaling rule, one by one: who is late, who is lost, and what runs when.
+
+Each request goes to a ready replica at random, as a Service sends it, waits for a slot and for the prompts before it, and then gets a token
+for each step of that batch. The scaler looks every 15 seconds, at figures that are half a scrape old, by the rules of a HorizontalPodAutoscaler.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from inferplan.predict.batches import OVERHEAD, Replica
+from inferplan.predict.traces import Trace
+
+_TICK, _AGE_TICKS = 15.0, 1
+_TOLERANCE = 0.1
+SIGNALS = ("waiting_requests", "kv_cache_percent", "requests_in_flight", "ongoing_requests")
+"""The figures that a simulated scaler may follow."""
+_MEMORY_SECONDS = 10.0
+_NODE_SECONDS = 180.0
+_WAKING_SECONDS = 120.0
+"""The time that a request at the gateway counts for a model that scales to zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """The number of replicas and what it follows; times in seconds.
+
+    `start` is the time until a new replica is ready, `period` that of the policies of growth, `window` the low load before a replica stops.
+    """
+
+    least: int
+    most: int
+    signals: Mapping[str, float] = field(default_factory=dict)
+    start: float = 300.0
+    period: float = 300.0
+    window: float = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happens at `second`: replicas go, or no successor becomes ready until `until`. `notice` is the warning before."""
+
+    second: float
+    replicas: int = 1
+    notice: float | None = None
+    until: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """`timeline` has the seconds at which the number of ready replicas changes, with that number."""
+
+    requests: int
+    late: int
+    lost: int
+    replica_hours: float
+    most_ready: int
+    timeline: tuple[tuple[float, int], ...]
+
+    @property
+    def late_percent(self) -> float:
+        return 100 * self.late / max(self.requests, 1)
+
+
+class _Server:
+    __slots__ = ("done", "load", "prompts_until", "ready_at", "seen", "slots_at", "starts", "stopping")
+
+    def __init__(self, ready_at: float) -> None:
+        self.ready_at, self.prompts_until, self.seen, self.load = ready_at, 0.0, 0.0, 0.0
+        self.done: list[float] = []
+        self.starts: deque[float] = deque()
+        self.slots_at: deque[float] = deque()
+        self.stopping = math.inf
+
+    def running(self, now: float) -> int:
+        while self.done and self.done[0] <= now:
+            heapq.heappop(self.done)
+        return len(self.done)
+
+    def waiting(self, now: float) -> tuple[int, int]:
+        """Requests that the engine has not begun, and those among them that wait for a slot."""
+        for times in (self.starts, self.slots_at):
+            while times and times[0] <= now:
+                times.popleft()
+        return len(self.starts), len(self.slots_at)
+
+
+class Simulation:
+    """A run of `trace` on replicas like `replica`."""
+
+    def __init__(self, trace: Trace, replica: Replica, rule: Rule, limits: tuple[float | None, float | None]) -> None:
+        self.trace, self.rule, self.slots = trace, rule, replica.slots
+        sizes = np.unique(np.geomspace(1, replica.slots, 24).astype(int))
+        steps = [replica.decode(float(size)) for size in sizes]
+        self.steps: list[float] = np.interp(np.arange(replica.slots + 1), sizes, steps).tolist()
+        middle = replica.prefill(replica.slots / 4)
+        self.prompt_share = min(replica.delay(replica.slots / 4) / middle, 1.0)
+        new = trace.prompts * (replica.prompt - replica.cached) / replica.prompt
+        # Times of prompts grow with their length; the attention's square shows only far above the mean.
+        self.prefills: list[float] = (middle * new / (replica.prompt - replica.cached)).tolist()
+        self.ttft, self.itl = (each or math.inf for each in limits)
+        self.servers = [_Server(0.0) for _ in range(rule.least)]
+        self.late = self.lost = 0
+        self.seconds = 0.0
+        self.timeline: list[tuple[float, int]] = [(0.0, rule.least)]
+        self.history: deque[dict[str, float]] = deque(maxlen=_AGE_TICKS + 1)
+        self.wanted: deque[tuple[float, int]] = deque()
+        self.grown: deque[tuple[float, int]] = deque()
+        self.shrunk_at = self.asked_at = -math.inf
+        self.broken_until = 0.0
+
+    def run(self, events: Sequence[Event] = ()) -> Outcome:
+        pending = sorted(events, key=lambda each: each.second)
+        chances = np.random.default_rng(3).random(len(self.prefills)).tolist()
+        columns = (self.trace.arrivals.tolist(), self.prefills, self.trace.answers.tolist(), chances)
+        tick = 0.0
+        for now, prefill, answer, chance in zip(*columns, strict=True):
+            while tick <= now:
+                while pending and pending[0].second <= tick:
+                    self._happen(pending.pop(0))
+                self._tick(tick)
+                tick += _TICK
+            self._serve(now, prefill, answer, chance)
+        return Outcome(
+            requests=len(self.prefills),
+            late=self.late,
+            lost=self.lost,
+            replica_hours=self.seconds / 3600,
+            most_ready=max(count for _, count in self.timeline),
+            timeline=tuple(self.timeline),
+        )
+
+    def _serve(self, now: float, prefill: float, answer: int, chance: float) -> None:
+        self.asked_at = now
+        ready = [each for each in self.servers if each.ready_at <= now < each.stopping]
+        if not ready and not self.rule.least:
+            # The gateway holds requests while the first replica starts.
+            ready = [each for each in self.servers if now < each.stopping] or [_Server(now + _TICK + self.rule.start)]
+            self.servers += [each for each in ready if each not in self.servers]
+        if not ready:
+            self.lost += 1
+            return
+        best = ready[int(chance * len(ready))]
+        count, start = best.running(now), max(now, best.ready_at)
+        if count >= self.slots:
+            start = max(start, heapq.heappop(best.done))
+            if start > now:
+                best.slots_at.append(start)
+        begin = max(start, best.prompts_until)
+        best.prompts_until = first = begin + prefill
+        if begin > now:
+            best.starts.append(begin)
+        best.load = best.load * math.exp((best.seen - now) / _MEMORY_SECONDS) + prefill * self.prompt_share / _MEMORY_SECONDS
+        best.seen = now
+        alone = self.steps[min(count + 1, self.slots)]
+        step = alone / (1 - min(best.load, 0.95))
+        heapq.heappush(best.done, first + step * (answer - 1))
+        if first + alone + OVERHEAD - now > self.ttft or step > self.itl:
+            self.late += 1
+
+    def _tick(self, now: float) -> None:
+        self.servers = [each for each in self.servers if each.stopping > now or each.running(now)]
+        alive = [each for each in self.servers if each.stopping > now]
+        self.seconds += len(self.servers) * _TICK
+        ready = [each for each in alive if each.ready_at <= now]
+        if self.timeline[-1][1] != len(ready):
+            self.timeline.append((now, len(ready)))
+        running = [each.running(now) for each in ready]
+        waiting, queued = (float(sum(column)) for column in zip((0, 0), *(each.waiting(now) for each in ready), strict=True))
+        total = float(sum(running))
+        self.history.append(dict(zip(SIGNALS, (waiting, 100.0 * total / self.slots, total + queued, total + queued), strict=True)))
+        wanted = self._wanted(now, len(alive)) if self.rule.signals else self.rule.least
+        self.wanted.append((now, wanted))
+        while self.wanted[0][0] < now - self.rule.window:
+            self.wanted.popleft()
+        self._scale(now, alive, wanted)
+
+    def _wanted(self, now: float, current: int) -> int:
+        figures, wanted = self.history[0], max(self.rule.least, int(now - self.asked_at < _WAKING_SECONDS))
+        for signal, target in self.rule.signals.items():
+            ratio = figures[signal] / (max(current, 1) * target)
+            wanted = max(wanted, current if abs(ratio - 1) <= _TOLERANCE else math.ceil(figures[signal] / target))
+        return min(wanted, self.rule.most)
+
+    def _scale(self, now: float, alive: list[_Server], wanted: int) -> None:
+        while self.grown and self.grown[0][0] <= now - self.rule.period:
+            self.grown.popleft()
+        before = len(alive) - sum(count for _, count in self.grown)
+        if (count := min(wanted, max(2 * before, before + 1, self.rule.least)) - len(alive)) > 0:
+            self.servers += [_Server(max(now, self.broken_until) + self.rule.start) for _ in range(count)]
+            self.grown.append((now, count))
+        elif max(each for _, each in self.wanted) < len(alive) and now - self.shrunk_at >= 60:
+            min(alive, key=lambda each: len(each.done)).stopping = now
+            self.shrunk_at = now
+
+    def _happen(self, event: Event) -> None:
+        if event.until is not None:
+            self.broken_until = max(self.broken_until, event.until)
+        alive = sorted((each for each in self.servers if each.stopping > event.second), key=lambda each: each.ready_at)
+        for server in alive[: event.replicas]:
+            kept = 0.0 if event.notice is None else event.notice
+            self.lost += sum(done > event.second + kept for done in server.done)
+            server.done = sorted(done for done in server.done if done <= event.second + kept)
+            server.stopping = event.second
+            self.servers.append(_Server(max(event.second + _NODE_SECONDS, self.broken_until) + self.rule.start))
+
+
+def rule_of(model: Mapping[str, Any]) -> Rule:
+    """The scaling rule in the facts of a model."""
+    batching = model.get("batching", {})
+    start, window = (float(batching.get(name, 300)) for name in ("startSeconds", "stabilizationSeconds"))
+    times = {"start": start, "period": max(1.0, min(start, 1800)), "window": min(window, 3600)}
+    return Rule(least=int(model["replicas"]), most=int(model["maxReplicas"]), signals=model.get("signals", {}), **times)

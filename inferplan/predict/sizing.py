@@ -1,0 +1,123 @@
+"""The cheapest pool, parallel size, replicas and batch limit that meet an objective, and the next candidates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from inferplan.predict.forecast import Forecast, forecast, hourly_price
+from inferplan.predict.words import seconds
+
+_SEQUENCES = (256, 128, 64, 32, 16, 8)
+_MOST_REPLICAS = 64
+HOURS = 730
+"""Hours of a month in list prices."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One way to serve the model: facts of the model on `pool`, and its forecast. `monthly` is None without a list price."""
+
+    pool: str
+    parallel: int
+    replicas: int
+    sequences: int | None
+    nodes: int
+    most_nodes: int
+    monthly: Decimal | None
+    forecast: Forecast
+
+    @property
+    def order(self) -> tuple[bool, bool, Decimal, int, float]:
+        """Cheapest first; candidates that fit their pool and have a price before the others."""
+        speed = self.forecast.speed
+        price = Decimal(0) if self.monthly is None else self.monthly
+        return self.monthly is None, self.nodes > self.most_nodes, price, self.parallel * self.replicas, speed.ttft if speed else math.inf
+
+
+@dataclass(frozen=True)
+class Place:
+    """A pool that the model could run on: the facts of the model there, with the default batching, and those of the pool."""
+
+    name: str
+    model: Mapping[str, Any]
+    pool: Mapping[str, Any]
+
+
+def candidates(model: str, places: Iterable[Place]) -> tuple[list[Candidate], list[str]]:
+    """The candidates that meet the objective, cheapest first, and why a pool or parallel size has none."""
+    found: list[Candidate] = []
+    reasons: list[str] = []
+    for place in places:
+        offered = int(place.pool.get("accelerators", 0))
+        for parallel in (size for size in (1, 2, 4, 8) if size <= offered):
+            best, why = _smallest(model, place, parallel)
+            found += best
+            reasons += [f"{place.name}{f', tensorParallelSize {parallel}' if best or 'objective' in why else ''}: {why}"] if why else []
+            if why and not best and "does not know the layers" in why:
+                return [], [why]
+    return sorted(found, key=lambda each: each.order), list(dict.fromkeys(reasons))
+
+
+def _smallest(model: str, place: Place, parallel: int) -> tuple[list[Candidate], str]:
+    """The candidate with the fewest replicas, and the reason if there is none."""
+    default = _forecast(model, place, parallel, 1, None)
+    if default.source == "unknown" or default.fatal:
+        return [], default.reason or default.fatal
+    least = max(1, math.ceil((default.utilization or 1) * 0.999))
+    for replicas in range(least, _MOST_REPLICAS + 1):
+        for sequences in (None, *_SEQUENCES):
+            made = _forecast(model, place, parallel, replicas, sequences)
+            if _keeps(made) and not made.problems:
+                return [_candidate(place, parallel, replicas, sequences, made)], ""
+        if not _keeps(_forecast(model, place, parallel, replicas * 1000, None)):
+            break  # not even the least possible load helps
+    speed = _forecast(model, place, parallel, _MOST_REPLICAS, None).speed
+    times = "" if speed is None else f": TTFT {seconds(speed.ttft)}, ITL {seconds(speed.itl)} with {_MOST_REPLICAS} replicas"
+    return [], f"no number of replicas meets the objective{times}"
+
+
+def _forecast(model: str, place: Place, parallel: int, replicas: int, sequences: int | None) -> Forecast:
+    batching = {**place.model["batching"], "tensorParallelSize": parallel}
+    if sequences is not None:
+        batching["maxSequences"] = sequences
+    return forecast(model, {**place.model, "batching": batching, "replicas": replicas, "accelerators": parallel}, place.pool)
+
+
+def _keeps(made: Forecast) -> bool:
+    limits = made.objective
+    return made.speed is not None and made.speed.ttft <= (limits.ttft or math.inf) and made.speed.itl <= (limits.itl or math.inf)
+
+
+def _candidate(place: Place, parallel: int, replicas: int, sequences: int | None, made: Forecast) -> Candidate:
+    hourly = hourly_price({"accelerators": parallel}, place.pool)
+    on_node = max(1, int(place.pool["accelerators"]) // parallel)
+    return Candidate(
+        pool=place.name,
+        parallel=parallel,
+        replicas=replicas,
+        sequences=sequences,
+        nodes=math.ceil(replicas / on_node),
+        most_nodes=int(place.pool.get("maxNodes", 0)),
+        monthly=None if hourly is None else hourly * HOURS * replicas,
+        forecast=made,
+    )
+
+
+def gives_up(each: Candidate, best: Candidate) -> Iterator[str]:
+    """The disadvantages of a candidate against the best one."""
+    if each.monthly is not None and best.monthly is not None and each.monthly > best.monthly:
+        yield f"${each.monthly - best.monthly:,.0f} more a month"
+    if each.monthly is None:
+        yield "no list price"
+    if each.nodes > each.most_nodes:
+        yield f"needs {each.nodes} nodes, pool {each.pool} has at most {each.most_nodes}"
+    for name, title in (("ttft", "TTFT"), ("itl", "ITL")):
+        own, others = getattr(each.forecast.speed, name), getattr(best.forecast.speed, name)
+        if own > others * 1.05:
+            yield f"{title} {seconds(own)} instead of {seconds(others)}"
+    if each.replicas < best.replicas == 2:
+        yield "no redundancy"

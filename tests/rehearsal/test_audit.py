@@ -1,0 +1,117 @@
+"""Pairs of manifests from public threads, half broken and half harmless: what an audit says about each, on the real control plane."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from inferplan.audit.sources import read_manifests
+from inferplan.operations.auditing.audit import Audit, audit
+from inferplan.rehearsal.cluster import clusters
+from tests.lanes import in_full
+
+CORPUS = Path(__file__).with_name("audit")
+BASES = yaml.safe_load((CORPUS / "bases.yaml").read_text())
+PAIRS = {
+    name: pair for path in sorted(CORPUS.glob("*.yaml")) if path.stem != "bases" for name, pair in yaml.safe_load(path.read_text()).items()
+}
+SAMPLE = ("surge-on-a-pool-of-one-node", "more-replicas-with-room", "dynamo-surge-without-room", "claims-without-devices-for-the-surge")
+
+
+def edited(text: str, edits: list[list[str]]) -> str:
+    for before, after in edits:
+        assert before in text, before
+        text = text.replace(before, after)
+    return text
+
+
+def sides(pair: dict[str, Any]) -> tuple[str, str]:
+    """The old and the new manifests: the base with what holds `before`, then with the edits. `rewrite` edits what `append` adds."""
+    base, added = edited(BASES[pair["base"]], pair.get("before", [])), "".join(f"---\n{pair[key]}" for key in ("append",) if key in pair)
+    new = edited(base, pair["edits"]) + edited(added, pair["rewrite"]) if "rewrite" in pair else edited(base + added, pair["edits"])
+    return base + added, new + "".join(f"---\n{pair[key]}" for key in ("append_new",) if key in pair)
+
+
+def fleet(count: int, gpus: int, taint: str = "", devices: int = 0) -> dict[str, Any]:
+    taints = [{"key": "nvidia.com/gpu", "value": taint, "effect": "NoSchedule"}] if taint else []
+    labels = {"accelerator": "h100"}
+    pools: list[dict[str, Any]] = [
+        {"name": "gpu", "count": count, "labels": labels, "taints": taints, "allocatable": {"nvidia.com/gpu": gpus}}
+    ]
+    if devices:
+        pools[0]["devices"] = [
+            {"driver": "gpu.nvidia.com", "count": devices, "attributes": {"type": "gpu"}, "capacity": {"memory": "80Gi"}}
+        ]
+    return {"kind": "Fleet", "pools": [*pools, {"name": "cpu", "count": 1}]}
+
+
+def run(folder: Path, pair: dict[str, Any]) -> Audit:
+    old, new = sides(pair)
+    for name, text in (("old", old), ("new", new), ("nodes", yaml.safe_dump(fleet(**pair["nodes"])))):
+        (folder / f"{name}.yaml").write_text(text)
+    if "existing" in pair:
+        (folder / "existing.yaml").write_text(pair["existing"])
+    options: dict[str, Any] = {"existing": [folder / "existing.yaml"]} if "existing" in pair else {}
+    options |= {"deployer": pair.get("deployer", "kubectl"), "kubernetes": pair.get("kubernetes"), "nodes": folder / "nodes.yaml"}
+    return audit(folder / "new.yaml", old=folder / "old.yaml", **options)
+
+
+def test_the_corpus_has_sixty_pairs_and_both_sides_of_each_are_readable(tmp_path):
+    assert len(PAIRS) >= 60
+    broken = [name for name, pair in PAIRS.items() if "expect" in pair]
+    assert 0.4 < len(broken) / len(PAIRS) < 0.6
+    for name, pair in PAIRS.items():
+        assert pair["link"].startswith("https://github.com/"), name
+        for text in sides(pair):
+            (tmp_path / "side.yaml").write_text(text)
+            assert read_manifests(tmp_path / "side.yaml"), name
+
+
+@pytest.mark.parametrize("name", [*SAMPLE, *in_full(*(name for name in PAIRS if name not in SAMPLE))])
+def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
+    pair = PAIRS[name]
+    result = run(tmp_path, pair)
+    blamed = {(each.code, each.object, each.field) for each in result.findings.details if each.weight == "blocked"}
+    if expected := pair.get("expect"):
+        assert (expected["code"], expected["object"], expected["field"]) in blamed
+    else:
+        assert blamed == set()
+        assert result.blocked == pair.get("policy", False)
+    assert result.findings.seconds < 60
+    assert not [each for each in clusters() if each.startswith("audit-")]
+
+
+def test_the_example_of_the_page_runs(tmp_path):
+    pair = PAIRS["surge-on-a-pool-of-one-node"]
+    old, new = sides(pair)
+    for name, text in (("old", old), ("new", new), ("nodes", yaml.safe_dump(fleet(**pair["nodes"])))):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "blocked no-room Deployment llm/server spec.strategy" in done.stdout
+
+
+def test_hostile_input_is_one_line_each_and_starts_no_cluster(tmp_path):
+    (tmp_path / "bomb.yaml").write_text(
+        "a: &a [x,x,x,x,x,x,x,x,x]\n"
+        + "".join(f"{c}: &{c} [{','.join([f'*{p}'] * 9)}]\n" for p, c in zip("abcdefg", "bcdefgh", strict=True))
+    )
+    (tmp_path / "tag.yaml").write_text("apiVersion: v1\nkind: !!python/object/apply:os.system [touch /tmp/x]\n")
+    (tmp_path / "nodes.yaml").write_text("kind: Fleet\npools: [{name: cpu, count: 1}]\n")
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    code = "from inferplan.cli.main import run; run()"
+    for name in ("bomb", "tag"):
+        command = [sys.executable, "-c", code, "audit", f"{name}.yaml", "--nodes", "nodes.yaml"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert f"{name}.yaml:" in done.stderr
+    assert not clusters()

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from inferplan.audit.fleet import load_objects, node_objects, read_fleet
+from inferplan.audit.manifest import InputError
+from inferplan.audit.recorded import record
+
+
+def node(name: str, **fields):
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/arch": "amd64",
+        "node.kubernetes.io/instance-type": "p5.48xlarge",
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+        "team": "jane.doe@example.com",
+        "accelerator": "h100",
+    }
+    taints = [
+        {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+        {"key": "dedicated", "value": "jane-doe", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
+    ]
+    status = {
+        "allocatable": {"cpu": "191", "nvidia.com/gpu": "8", "memory": "2Ti"},
+        "addresses": [{"type": "InternalIP", "address": "10.0.3.7"}],
+        "nodeInfo": {"machineID": "ec2a3b", "systemUUID": "ec2a3b"},
+    }
+    metadata = {"name": name, "labels": labels, "annotations": {"note": "call jane"}, "uid": "4f0c"}
+    return {"metadata": metadata, "spec": {"taints": taints, "providerID": "aws:///us-east-1a/i-0abc"}, "status": status, **fields}
+
+
+def test_a_recorded_fleet_has_the_capacity_and_nothing_of_a_person():
+    recorded = record([node("ip-10-0-3-7.ec2.internal"), node("ip-10-0-3-8.ec2.internal")])
+    for secret in ("jane", "10.0.3", "10-0-3", "i-0abc", "ec2a3b", "4f0c", "not-ready"):
+        assert secret not in recorded.text
+    assert recorded.omitted_labels == ("accelerator", "team")
+    assert recorded.replaced_taints == ("dedicated",)
+    fleet = read_fleet(recorded.text.encode(), "nodes.yaml")
+    [pool] = fleet.pools
+    assert (pool.name, pool.count, pool.allocatable["nvidia.com/gpu"]) == ("p5-48xlarge", 2, "8")
+    assert [(each.key, each.value) for each in pool.taints] == [("nvidia.com/gpu", "present"), ("dedicated", "not-recorded")]
+    assert len(node_objects(fleet)) == 2
+
+
+def test_a_label_is_kept_on_request_and_other_shapes_are_other_pools():
+    recorded = record([node("a"), node("b", spec={"unschedulable": True})], labels=("accelerator",))
+    pools = read_fleet(recorded.text.encode(), "nodes.yaml").pools
+    assert [(each.name, each.unschedulable, each.labels["accelerator"]) for each in pools] == [
+        ("p5-48xlarge", False, "h100"),
+        ("p5-48xlarge-2", True, "h100"),
+    ]
+
+
+def test_the_load_of_others_is_counted_by_pool_without_names():
+    container = {"name": "x", "resources": {"limits": {"nvidia.com/gpu": "4", "cpu": "2"}}}
+    pod = {"metadata": {"name": "jane"}, "spec": {"nodeName": "a", "containers": [container]}, "status": {"phase": "Running"}}
+    ended = {**pod, "status": {"phase": "Succeeded"}}
+    recorded = record([node("a")], [pod, pod, ended])
+    assert "jane" not in recorded.text
+    fleet = read_fleet(recorded.text.encode(), "nodes.yaml")
+    assert [(each.pool, each.pods, each.requests) for each in fleet.load] == [("p5-48xlarge", 2, {"nvidia.com/gpu": 4})]
+    assert {each["spec"]["nodeName"] for each in load_objects(fleet)} == {"p5-48xlarge-0"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kind: Fleet\npools: []\n", "pools"),
+        ("kind: Fleet\npools: [{name: a, count: 2000}]\n", "count"),
+        ("kind: Fleet\npools: [{name: a, count: 1, allocatable: {cpu: 3GB}}]\n", "'3GB' is not a Kubernetes quantity"),
+        ("kind: Fleet\npools: [{name: a, count: 1, lables: {}}]\n", "lables"),
+        ("kind: Fleet\npools: [{name: a, count: 1}]\nload: [{pool: b, pods: 1, requests: {}}]\n", "unknown pool 'b'"),
+        ("- a\n", "one mapping"),
+    ],
+)
+def test_errors_of_a_nodes_file_name_the_field(text, words):
+    with pytest.raises(InputError, match=r"nodes\.yaml") as caught:
+        read_fleet(text.encode(), "nodes.yaml")
+    assert words in str(caught.value)
+
+
+def test_devices_of_a_pool_become_what_their_driver_publishes():
+    text = """
+kind: Fleet
+pools:
+- {name: h100, count: 2, devices: [{driver: gpu.nvidia.com, count: 8, attributes: {type: gpu, uvm: true}, capacity: {memory: 80Gi}}]}
+"""
+    objects = node_objects(read_fleet(text.encode(), "nodes.yaml"))
+    kinds = [each["kind"] for each in objects]
+    assert (kinds.count("DeviceClass"), kinds.count("ResourceSlice")) == (1, 2)
+    spec = objects[-1]["spec"]
+    assert (spec["nodeName"], len(spec["devices"])) == ("h100-1", 8)
+    assert spec["devices"][0]["attributes"] == {"type": {"string": "gpu"}, "uvm": {"bool": True}}
+    with pytest.raises(InputError, match=r"devices.capacity.memory: '80 GB' is not a Kubernetes quantity"):
+        read_fleet(text.replace("80Gi", "80 GB").encode(), "nodes.yaml")
