@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
@@ -15,7 +15,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.kube.facts import Facts
@@ -205,6 +205,17 @@ class FieldError(ValueError):
     def __init__(self, message: str, *path: str | int) -> None:
         super().__init__(message)
         self.path = path
+
+
+def rule(check: Callable[[Any], Iterator[FieldError | str]]) -> Any:
+    """Make a validator of a whole spec of `check`, which yields what is wrong, with a path if it is one field. The first problem counts."""
+
+    def validate(spec: Any) -> Any:
+        for problem in check(spec):
+            raise problem if isinstance(problem, FieldError) else ValueError(problem)
+        return spec
+
+    return model_validator(mode="after")(validate)
 
 
 KeyPath = tuple[str | int, ...]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import Field, PositiveInt, StringConstraints, model_validator
+from pydantic import Field, PositiveInt, StringConstraints
 
-from inferplan.components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec, duplicates
+from inferplan.components.spec import Bytes, Cpu, DnsLabel, PinnedImage, Spec, duplicates, rule
 from inferplan.images.catalogue import default_image
 
 _MAX_RUNS = 100
@@ -44,15 +45,12 @@ class BenchmarkSpec(Spec):
     memory: Bytes = "8Gi"
     """Memory request and limit of the load generator."""
 
-    @model_validator(mode="after")
-    def _load_is_possible(self) -> Self:
+    @rule
+    def _load_is_possible(self) -> Iterator[str]:
         if repeated := duplicates(self.models):
-            raise ValueError(f"Duplicate model: {', '.join(repeated)}. List each model once.")
+            yield f"Duplicate model: {', '.join(repeated)}. List each model once."
         runs = len(self.models) * len(self.prompt_tokens) * len(self.concurrency)
         if runs > _MAX_RUNS:
-            raise ValueError(
-                f"This benchmark has {runs} measurements. The maximum is {_MAX_RUNS}. Remove models, promptTokens or concurrency values."
-            )
+            yield f"This benchmark has {runs} measurements. The maximum is {_MAX_RUNS}. Remove models, promptTokens or concurrency values."
         if max(self.concurrency) > self.requests:
-            raise ValueError(f"concurrency ({max(self.concurrency)}) is more than requests ({self.requests}). Raise requests.")
-        return self
+            yield f"concurrency ({max(self.concurrency)}) is more than requests ({self.requests}). Raise requests."

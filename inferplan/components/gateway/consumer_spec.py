@@ -1,15 +1,15 @@
 """The settings of a consumer: its key versions, without the keys, and its limits, and the limits of each gateway replica."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 from math import ceil
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, PositiveInt, field_validator, model_validator
+from pydantic import Field, PositiveInt, field_validator
 
-from inferplan.components.spec import Spec, duplicates
+from inferplan.components.spec import Spec, duplicates, rule
 from inferplan.kube.facts import ConsumerFacts
 
 KeyVersion = Annotated[int, Field(strict=True, ge=1, le=999_999)]
@@ -25,11 +25,10 @@ class LimitsSpec(Spec):
     concurrent_requests: Annotated[int, Field(ge=1, le=65_535)] | None = None
     """Maximum concurrent requests, including streams. Default: unlimited."""
 
-    @model_validator(mode="after")
-    def _require_rate_for_burst(self) -> Self:
+    @rule
+    def _require_rate_for_burst(self) -> Iterator[str]:
         if self.burst is not None and self.requests_per_minute is None:
-            raise ValueError("burst requires requestsPerMinute. Set requestsPerMinute, or remove burst.")
-        return self
+            yield "burst requires requestsPerMinute. Set requestsPerMinute, or remove burst."
 
 
 class EncryptedKey(Spec):
@@ -59,17 +58,16 @@ class ConsumerSpec(Spec):
             raise ValueError(f"Duplicate key version {listed(repeated)}. List each version once.")
         return keys
 
-    @model_validator(mode="after")
-    def _reject_unlisted_versions(self) -> Self:
+    @rule
+    def _reject_unlisted_versions(self) -> Iterator[str]:
         entries = {"expires": self.expires, "issued": self.issued, "importedKeys": self.imported_keys}
         for name, by_version in entries.items():
             unlisted = sorted(set(by_version) - set(self.keys))
             if unlisted:
-                raise ValueError(
+                yield (
                     f"{name} has version {listed(unlisted)}, which is not in keys ({listed(self.keys)}). "
                     f"Add the version to keys, or remove it from {name}."
                 )
-        return self
 
     # The day of issue changes nothing for a client; policies read it from the Secret.
     stated: ClassVar[Mapping[str, Any]] = {"limits": set(LimitsSpec.model_fields), "issued": True}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator
 
-from inferplan.components.spec import DnsLabel, Spec, duplicates
+from inferplan.components.spec import DnsLabel, Spec, duplicates, rule
 from inferplan.kube.facts import RouteFacts
 
 PublicName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$", max_length=128)]
@@ -28,11 +28,10 @@ class RouteSpec(Spec):
     consumers: list[DnsLabel] = []
     """Consumers that may call the route, also if they may not call its models by name. Default: none."""
 
-    @model_validator(mode="after")
-    def _require_weight(self) -> Self:
+    @rule
+    def _require_weight(self) -> Iterator[str]:
         if not any(self.backends.values()):
-            raise ValueError("Every weight of backends is 0, so no model would answer. Give one model a weight from 1 to 1000.")
-        return self
+            yield "Every weight of backends is 0, so no model would answer. Give one model a weight from 1 to 1000."
 
     @field_validator("aliases", "consumers")
     @classmethod

@@ -1,10 +1,10 @@
 """The settings of the gateway, a union by `implementation`: the API address, how clients reach it, and what checks the keys."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
 
 from inferplan.components.gateway.exposure_spec import (
     Access,
@@ -18,7 +18,7 @@ from inferplan.components.gateway.exposure_spec import (
 )
 from inferplan.components.gateway.exposure_spec import errors as exposure_errors
 from inferplan.components.platforms.balancers import BalancerSpec
-from inferplan.components.spec import Bytes, PinnedImage, Spec
+from inferplan.components.spec import Bytes, PinnedImage, Spec, rule
 from inferplan.images.catalogue import default_image
 from inferplan.kube.facts import GatewayFacts
 from inferplan.kube.names import EPHEMERAL_STORAGE
@@ -159,33 +159,28 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
     max_body_size: Bytes = "64Mi"
     """Maximum size of a request body. Prompts with images need more than text."""
 
-    @model_validator(mode="after")
-    def _check_exposure(self) -> Self:
+    @rule
+    def _check_exposure(self) -> Iterator[str]:
         problems = " ".join(exposure_errors(self))
         if problems:
-            raise ValueError(problems)
-        return self
+            yield problems
 
-    @model_validator(mode="after")
-    def _check_autoscaling(self) -> Self:
+    @rule
+    def _check_autoscaling(self) -> Iterator[str]:
         if self.autoscaling is not None and self.autoscaling.max_replicas < self.replicas:
-            raise ValueError(
-                f"autoscaling.maxReplicas ({self.autoscaling.max_replicas}) is less than replicas ({self.replicas}). Raise maxReplicas."
-            )
-        return self
+            yield f"autoscaling.maxReplicas ({self.autoscaling.max_replicas}) is less than replicas ({self.replicas}). Raise maxReplicas."
 
     @property
     def pod_requests(self) -> list[Mapping[str, str]]:
         return [PROXY_REQUESTS] * self.replicas
 
-    @model_validator(mode="after")
-    def _check_waits(self) -> Self:
+    @rule
+    def _check_waits(self) -> Iterator[str]:
         if self.start_wait_seconds > self.read_timeout_seconds:
-            raise ValueError(
+            yield (
                 f"startWaitSeconds ({self.start_wait_seconds}) is greater than readTimeoutSeconds ({self.read_timeout_seconds}), after which "
                 "proxies in front of the gateway close the connection. Raise readTimeoutSeconds, or lower startWaitSeconds."
             )
-        return self
 
     @property
     def access(self) -> Access:

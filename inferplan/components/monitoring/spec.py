@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias
+from collections.abc import Iterator
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.hosts import peers_are_known
 from inferplan.components.serving.egress_spec import Networks
-from inferplan.components.spec import DnsLabel, DnsName, FieldError, Labels, Spec
+from inferplan.components.spec import DnsLabel, DnsName, FieldError, Labels, Spec, rule
 
 
 def _with_port(url: str) -> str:
@@ -62,14 +63,13 @@ class ScrapeSpec(Spec):
     exporters: dict[Exporter, DnsLabel] = {}
     """Further pods to scrape, each with its namespace: `keda`, `dcgm` (NVIDIA's GPU operator), `gaudi` (Intel's metric exporter)."""
 
-    @model_validator(mode="after")
-    def _exporters_have_objects(self) -> Self:
+    @rule
+    def _exporters_have_objects(self) -> Iterator[FieldError]:
         if self.exporters and self.by == "annotations":
-            raise FieldError(
+            yield FieldError(
                 "Only podMonitors can scrape exporters: their pods belong to other charts. Remove exporters, or use by: podMonitors",
                 "exporters",
             )
-        return self
 
 
 class TracingSpec(Spec):
@@ -82,16 +82,15 @@ class TracingSpec(Spec):
     percent: Annotated[float, Field(gt=0, le=100)] = 100
     """Percent of the requests that are traced."""
 
-    @model_validator(mode="after")
-    def _collector_is_known(self) -> Self:
+    @rule
+    def _collector_is_known(self) -> Iterator[FieldError]:
         host = urlsplit(self.url).hostname or ""
         if not peers_are_known(host, self.cidrs):
-            raise FieldError(
+            yield FieldError(
                 f"A NetworkPolicy cannot match the host name {host!r}. Add cidrs: [<networks of its servers>], "
                 f"or write {host}.svc if it is a Service of the cluster",
                 "url",
             )
-        return self
 
     @property
     def port(self) -> int:

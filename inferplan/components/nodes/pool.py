@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
 
 from inferplan.components.handles import Capacity, ClusterTraits, NodeTarget
 from inferplan.components.nodes import accelerators, machines
 from inferplan.components.nodes.accelerators import Accelerator, Taint
-from inferplan.components.spec import Bytes, Cpu, DnsLabel, LabelKey, Spec, SpecError, duplicates
+from inferplan.components.spec import Bytes, Cpu, DnsLabel, LabelKey, Spec, SpecError, duplicates, rule
 from inferplan.kube.names import POOL_LABEL
 from inferplan.kube.quantity import bytes_of, millicores_of
 
@@ -80,11 +80,10 @@ class MachineShape(Spec):
     ephemeral_storage: Bytes = "50Gi"
     """Disk for container images, logs and emptyDir volumes."""
 
-    @model_validator(mode="after")
-    def _hugepages_are_whole_pages(self) -> Self:
+    @rule
+    def _hugepages_are_whole_pages(self) -> Iterator[str]:
         if self.hugepages2_mi is not None and bytes_of(self.hugepages2_mi) % _HUGEPAGE:
-            raise ValueError(f"hugepages2Mi {self.hugepages2_mi!r} is not a multiple of 2Mi. Round it to whole pages")
-        return self
+            yield f"hugepages2Mi {self.hugepages2_mi!r} is not a multiple of 2Mi. Round it to whole pages"
 
     @property
     def allocatable(self) -> Capacity:
@@ -123,11 +122,10 @@ class Pool(Spec, ABC):
     size_field: ClassVar[str] = "nodes"
     """The field with the number of nodes."""
 
-    @model_validator(mode="after")
-    def _taints_are_distinct(self) -> Self:
+    @rule
+    def _taints_are_distinct(self) -> Iterator[str]:
         if repeated := duplicates(f"{each.key}:{each.effect}" for each in self.taints or []):
-            raise ValueError(f"taints names {', '.join(repeated)} more than once; a node holds one value for a key and effect, keep one")
-        return self
+            yield f"taints names {', '.join(repeated)} more than once; a node holds one value for a key and effect, keep one"
 
     @property
     @abstractmethod

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inferplan.components.handles import Capacity, ClusterTraits
 from inferplan.components.nodes import accelerators, machines
@@ -22,7 +22,7 @@ from inferplan.components.nodes.pool import (
     Zone,
 )
 from inferplan.components.platforms.spec import CloudPool
-from inferplan.components.spec import Labels, SpecError, duplicates, renamed
+from inferplan.components.spec import Labels, SpecError, duplicates, renamed, rule
 from inferplan.kube.names import HOSTNAME_LABEL
 
 _ONLY_ZONE = "simulated-a"
@@ -40,12 +40,11 @@ class FixedPool(Pool):
 
     stated: ClassVar[Mapping[str, Any]] = {**Pool.stated, "nodes": True, "instance_type": True, "node_selector": True}
 
-    @model_validator(mode="after")
-    def _check_accelerator(self) -> Self:
+    @rule
+    def _check_accelerator(self) -> Iterator[str]:
         error = self._instance_type_error() or self._mig_error()
         if error is not None:
-            raise ValueError(error)
-        return self
+            yield error
 
     def _instance_type_error(self) -> str | None:
         if isinstance(self.instance_type, MachineShape):
@@ -119,13 +118,10 @@ class ExistingPool(FixedPool):
 
     creates_nodes: ClassVar[bool] = False
 
-    @model_validator(mode="after")
-    def _one_host_name_is_one_node(self) -> Self:
+    @rule
+    def _one_host_name_is_one_node(self) -> Iterator[str]:
         if self.nodes > 1 and HOSTNAME_LABEL in (self.node_selector or {}):
-            raise ValueError(
-                f"nodeSelector names {HOSTNAME_LABEL}, which selects one node, but nodes is {self.nodes}. Select by a label that all carry."
-            )
-        return self
+            yield f"nodeSelector names {HOSTNAME_LABEL}, which selects one node, but nodes is {self.nodes}. Select by a label that all carry."
 
     def selector(self, name: str) -> dict[str, str]:
         return dict(self.node_selector) if self.node_selector is not None else super().selector(name)
@@ -142,11 +138,10 @@ class SimulatedPool(FixedPool):
 
     is_fake: ClassVar[bool] = True
 
-    @model_validator(mode="after")
-    def _zones_are_distinct(self) -> Self:
+    @rule
+    def _zones_are_distinct(self) -> Iterator[str]:
         if repeated := duplicates(self.zones or []):
-            raise ValueError(f"zones names {', '.join(repeated)} more than once. Write each zone once.")
-        return self
+            yield f"zones names {', '.join(repeated)} more than once. Write each zone once."
 
     def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
         return None if cluster.fake_node_error is None else SpecError(("provider",), cluster.fake_node_error)

@@ -5,9 +5,9 @@ They are plain data, so that programs in every language can pass them on, or wri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import pulumi
 from pulumi.resource import DependencyResource
@@ -16,7 +16,7 @@ from pydantic import Field, SkipValidation, model_validator
 from inferplan.components.handles import Endpoint, ModelMount, ModelSource, ObjectStore, VolumeClaim
 from inferplan.components.nodes.spec import ExistingPool
 from inferplan.components.preheat.spec import PreheatSpec
-from inferplan.components.spec import Bytes, DnsLabel, FieldError, Spec
+from inferplan.components.spec import Bytes, DnsLabel, FieldError, Spec, rule
 from inferplan.components.storage.model_store import source_of
 from inferplan.components.storage.spec import RelativePath, Revision, S3StoreSpec
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec
@@ -86,14 +86,13 @@ class StoreHandle(Spec):
             key: {"kind": kinds[key], **value} if key in kinds and isinstance(value, Mapping) else value for key, value in values.items()
         }
 
-    @model_validator(mode="after")
-    def _check_kinds(self) -> Self:
+    @rule
+    def _check_kinds(self) -> Iterator[FieldError | str]:
         kinds = [name for name in ("nfs", "claim", "s3", "http", "hub") if getattr(self, name) is not None]
         if len(kinds) != 1:
-            raise ValueError(f"{len(kinds)} kinds of store are set ({', '.join(kinds) or 'none'}). Set one of nfs, claim, s3, http, hub.")
+            yield f"{len(kinds)} kinds of store are set ({', '.join(kinds) or 'none'}). Set one of nfs, claim, s3, http, hub."
         if self.s3 is not None and self.s3.create is not None:
-            raise FieldError("A ModelStore does not create buckets. Declare the bucket yourself, and remove create.", "s3", "create")
-        return self
+            yield FieldError("A ModelStore does not create buckets. Declare the bucket yourself, and remove create.", "s3", "create")
 
     @property
     def spec(self) -> NfsStoreSpec | ClaimStoreSpec | S3StoreSpec | HttpStoreSpec | HubStoreSpec:

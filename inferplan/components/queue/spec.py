@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from inferplan.components.naming import bounded
-from inferplan.components.spec import Bytes, Cpu, DnsName, Name, Spec
+from inferplan.components.spec import Bytes, Cpu, DnsName, Name, Spec, rule
 from inferplan.kube.names import PRIORITY_LABEL, QUEUE_LABEL
 
 # Limits of Kueue (v1beta2): flavors of a resource group, and an int32.
@@ -54,19 +55,16 @@ class QueueSpec(Spec):
     priorities: dict[Name, Priority] = {}
     """Priorities for workloads of this queue. A higher value is admitted first."""
 
-    @model_validator(mode="after")
-    def _check_cohort(self) -> Self:
+    @rule
+    def _check_cohort(self) -> Iterator[str]:
         limited = [name for name, quota in self.pools.items() if quota.borrowing_limit is not None or quota.lending_limit is not None]
         if limited and self.cohort is None:
-            raise ValueError(f"borrowingLimit and lendingLimit of {', '.join(limited)} require cohort. Set cohort, or remove them.")
+            yield f"borrowingLimit and lendingLimit of {', '.join(limited)} require cohort. Set cohort, or remove them."
         if self.preemption.reclaim_within_cohort != "Never" and self.cohort is None:
-            raise ValueError("preemption.reclaimWithinCohort requires cohort. Set cohort, or remove it.")
+            yield "preemption.reclaimWithinCohort requires cohort. Set cohort, or remove it."
         for name, quota in self.pools.items():
             if quota.lending_limit is not None and quota.accelerators is not None and quota.lending_limit > quota.accelerators:
-                raise ValueError(
-                    f"pools.{name}.lendingLimit ({quota.lending_limit}) is more than accelerators ({quota.accelerators}). Lower it."
-                )
-        return self
+                yield f"pools.{name}.lendingLimit ({quota.lending_limit}) is more than accelerators ({quota.accelerators}). Lower it."
 
 
 def cluster_scoped_name(namespace: str, name: str) -> str:

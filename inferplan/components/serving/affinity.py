@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inferplan.components.naming import selector
-from inferplan.components.spec import DnsLabel, LabelKey, LabelValue, Spec, SpecError, renamed
+from inferplan.components.spec import DnsLabel, LabelKey, LabelValue, Spec, SpecError, renamed, rule
 from inferplan.kube.names import HOSTNAME_LABEL
 
 if TYPE_CHECKING:
@@ -28,21 +28,16 @@ class NodeTerm(Spec):
     values: list[LabelValue] = []
     """The values to compare with."""
 
-    @model_validator(mode="after")
-    def _values_fit_the_operator(self) -> Self:
+    @rule
+    def _values_fit_the_operator(self) -> Iterator[str]:
         if self.operator in ("Exists", "DoesNotExist"):
             if self.values:
-                raise ValueError(
-                    f"operator {self.operator} only checks that the label exists, and values has {len(self.values)}. Remove values"
-                )
+                yield f"operator {self.operator} only checks that the label exists, and values has {len(self.values)}. Remove values"
         elif self.operator in ("Gt", "Lt"):
             if len(self.values) != 1 or not re.fullmatch(r"-?[0-9]+", self.values[0]):
-                raise ValueError(
-                    f'operator {self.operator} compares with one whole number, and values is {self.values}. Write one, such as ["8"].'
-                )
+                yield f'operator {self.operator} compares with one whole number, and values is {self.values}. Write one, such as ["8"].'
         elif not self.values:
-            raise ValueError(f"operator {self.operator} needs values. Write at least one.")
-        return self
+            yield f"operator {self.operator} needs values. Write at least one."
 
 
 class PreferredNodeTerm(NodeTerm):

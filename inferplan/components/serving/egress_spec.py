@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from inferplan.components.hosts import ANYWHERE, peers_are_known
-from inferplan.components.spec import FieldError, Spec
+from inferplan.components.spec import FieldError, Spec, rule
 from inferplan.components.storage.fields import network, parsed_url
 
 # The names that programs read: curl and Python only the lower-case ones for HTTP, Go and Java tools often the upper-case ones.
@@ -54,13 +54,12 @@ class EgressPeer(Spec):
     ports: Annotated[list[Annotated[int, Field(ge=1, le=65_535)]], Field(min_length=1, max_length=16)]
     """TCP ports of the servers; of a Service, the ports of its pods."""
 
-    @model_validator(mode="after")
-    def _servers_are_known(self) -> Self:
+    @rule
+    def _servers_are_known(self) -> Iterator[str]:
         if self.host is not None:
             _require_networks("host", self.host, self.cidrs)
         elif not self.cidrs:
-            raise ValueError("Neither host nor cidrs is set. Add host: <Service or IP address>, or cidrs: [<networks>]")
-        return self
+            yield "Neither host nor cidrs is set. Add host: <Service or IP address>, or cidrs: [<networks>]"
 
 
 class EgressProxy(Spec):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inferplan.components.serving.served_model import ServedModel
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, rule
 from inferplan.components.storage.spec import WeightsSpec
 
 
@@ -38,8 +39,7 @@ class ShardedModel(ParallelSizes, ServedModel):
         """The sizes decide, unless the user wrote their product."""
         return "tensorParallelSize" if self.accelerators is None else "accelerators"
 
-    @model_validator(mode="after")
-    def _shards_use_every_card(self) -> Self:
+    @rule
+    def _shards_use_every_card(self) -> Iterator[str]:
         if self.accelerators is not None and self.world_size != self.accelerators:
-            raise ValueError(f"{self.sizes}, but accelerators is {self.accelerators}. Make them equal, or leave accelerators out.")
-        return self
+            yield f"{self.sizes}, but accelerators is {self.accelerators}. Make them equal, or leave accelerators out."

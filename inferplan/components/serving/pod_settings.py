@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, StringConstraints, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, StringConstraints, Tag, field_validator
 
 from inferplan.components.images.spec import PullSecrets
 from inferplan.components.serving.egress_spec import EgressSpec
-from inferplan.components.spec import Bytes, Cpu, DnsLabel, DnsName, LabelKey, LabelValue, Spec, duplicates
+from inferplan.components.spec import Bytes, Cpu, DnsLabel, DnsName, LabelKey, LabelValue, Spec, duplicates, rule
 from inferplan.kube.quantity import bytes_of
 
 EnvName = Annotated[
@@ -85,15 +86,14 @@ class Toleration(Spec):
     toleration_seconds: NonNegativeInt | None = None
     """With effect NoExecute: seconds until a pod is evicted. Default: never."""
 
-    @model_validator(mode="after")
-    def _fields_match(self) -> Self:
+    @rule
+    def _fields_match(self) -> Iterator[str]:
         if self.key is None:
-            raise ValueError("A toleration without key matches every taint, also of broken nodes. Add key: <key of the taint>")
+            yield "A toleration without key matches every taint, also of broken nodes. Add key: <key of the taint>"
         if self.operator == "Exists" and self.value:
-            raise ValueError(f"operator Exists matches every value, but value is {self.value!r}. Remove value, or use operator: Equal")
+            yield f"operator Exists matches every value, but value is {self.value!r}. Remove value, or use operator: Equal"
         if self.toleration_seconds is not None and self.effect != "NoExecute":
-            raise ValueError("tolerationSeconds requires effect: NoExecute. Set it, or remove tolerationSeconds")
-        return self
+            yield "tolerationSeconds requires effect: NoExecute. Set it, or remove tolerationSeconds"
 
 
 class ClaimSource(Spec):
@@ -133,15 +133,14 @@ class ExtraVolume(Spec):
     read_only: bool = True
     """False lets the pods write to a claim."""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    @rule
+    def _one_source(self) -> Iterator[str]:
         if (self.persistent_volume_claim is None) == (self.config_map is None):
-            raise ValueError("A volume has one source. Set persistentVolumeClaim: {claimName} or configMap: {name}")
+            yield "A volume has one source. Set persistentVolumeClaim: {claimName} or configMap: {name}"
         if self.config_map is not None and not self.read_only:
-            raise ValueError("A ConfigMap is always read-only. Remove readOnly, or use persistentVolumeClaim")
+            yield "A ConfigMap is always read-only. Remove readOnly, or use persistentVolumeClaim"
         if self.sub_path is not None and ".." in self.sub_path.split("/"):
-            raise ValueError(f"subPath {self.sub_path!r} leaves the volume. Use a path without '..'")
-        return self
+            yield f"subPath {self.sub_path!r} leaves the volume. Use a path without '..'"
 
 
 class PodSettings(Spec):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, StringConstraints, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, StringConstraints, Tag
 
 from inferplan.components.serving.served_model import ServedModel
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, rule
 from inferplan.components.storage.spec import Revision
 
 
@@ -42,16 +43,13 @@ class ReviewedCode(ServedModel):
     trust_remote_code: TrustRemoteCode = False
     """Lets the server run Python files of the model, after a review of one revision. The policy pack blocks it until a reviewer adds an exemption."""
 
-    @model_validator(mode="after")
-    def _review_holds_for_the_files(self) -> Self:
+    @rule
+    def _review_holds_for_the_files(self) -> Iterator[str]:
         review = self.trust_remote_code
         if isinstance(review, RemoteCode) and (self.weights is None or self.weights.revision != review.revision):
-            raise ValueError(
+            yield (
                 f"trustRemoteCode was reviewed at revision {review.revision}, but weights.revision is {(self.weights and self.weights.revision) or 'missing'}. "
                 "Review the files of that revision, and set both to it"
             )
         if isinstance(review, RemoteCode) and self.preheat is None:
-            raise ValueError(
-                "trustRemoteCode requires preheat, which verifies that the files are those of the revision. Add preheat: {into}"
-            )
-        return self
+            yield "trustRemoteCode requires preheat, which verifies that the files are those of the revision. Add preheat: {into}"

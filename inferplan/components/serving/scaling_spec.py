@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias, get_args
 
-from pydantic import AfterValidator, Discriminator, Field, PositiveFloat, PositiveInt, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, PositiveFloat, PositiveInt, Tag
 from pydantic.alias_generators import to_camel
 
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, rule
 
 Signal: TypeAlias = Literal["cpu", "waiting_requests", "kv_cache_percent", "queue_milliseconds", "requests_in_flight", "ongoing_requests"]
 Percent = Annotated[int, Field(ge=1, le=100)]
@@ -86,21 +86,18 @@ class ScalingSpec(Spec):
     ) = None
     """Seconds of low load before replicas stop, 30 at least. Default: the time that a replica needs to start, 5 minutes at least."""
 
-    @model_validator(mode="after")
-    def _bounds_and_signals_fit(self) -> Self:
+    @rule
+    def _bounds_and_signals_fit(self) -> Iterator[str]:
         if self.min > self.max:
-            raise ValueError(f"min {self.min} is greater than max {self.max}. Raise max to at least {max(1, self.min)}, or lower min")
+            yield f"min {self.min} is greater than max {self.max}. Raise max to at least {max(1, self.min)}, or lower min"
         others = [to_camel(name) for name in self.on.names if name != "cpu"]
         if self.on.cpu is not None and others:
-            raise ValueError(
+            yield (
                 f"on has cpu, which a HorizontalPodAutoscaler follows, and {', '.join(others)}, which KEDA follows; two scalers would work "
                 "against each other. Remove one of them"
             )
         if self.on.cpu is not None and self.min == 0:
-            raise ValueError(
-                "min is 0 and on is cpu, but no pod uses CPU at 0 replicas, so none would start again. Use min: 1, or other signals"
-            )
-        return self
+            yield "min is 0 and on is cpu, but no pod uses CPU at 0 replicas, so none would start again. Use min: 1, or other signals"
 
 
 def _form(value: object) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PositiveInt, field_validator, model_validator
+from pydantic import Field, PositiveInt, field_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.preheat.spec import ArtifactSpec, PreheatSpec
@@ -15,7 +15,7 @@ from inferplan.components.serving.model_parts import CalledModel, PlacedModel, S
 from inferplan.components.serving.pod_settings import RESERVED_ENV, EnvValue, ModelResources, PodSettings
 from inferplan.components.serving.scaling_spec import SIGNALS, Replicas
 from inferplan.components.serving.traffic_spec import PlannedTraffic
-from inferplan.components.spec import Bytes, DnsLabel, FieldError, PinnedImage, SpecError, duplicates
+from inferplan.components.spec import Bytes, DnsLabel, FieldError, PinnedImage, SpecError, duplicates, rule
 from inferplan.components.storage.spec import WeightsSpec
 
 
@@ -76,24 +76,23 @@ class ServedModel(CalledModel, StoredModel, PlacedModel, PlannedTraffic, PodSett
     drain_seconds: Annotated[int, Field(ge=0, le=3600)] = 60
     """Seconds that a terminating server has to finish running requests."""
 
-    @model_validator(mode="after")
-    def _files_and_signals_exist(self) -> Self:
+    @rule
+    def _files_and_signals_exist(self) -> Iterator[FieldError | str]:
         if self.stored_files is None and self.preheat is not None:
-            raise ValueError("preheat copies weights, but the model has none. Add weights: {store, path}, or remove preheat")
+            yield "preheat copies weights, but the model has none. Add weights: {store, path}, or remove preheat"
         if self.weights is None and (reader := self.reader_of_weights) is not None:
-            raise ValueError(f"Missing weights: {reader} reads them. Add weights: {{store: <store>, path: <directory>}}")
+            yield f"Missing weights: {reader} reads them. Add weights: {{store: <store>, path: <directory>}}"
         if self.artifacts and self.preheat is None:
-            raise ValueError(
+            yield (
                 f"artifacts ({', '.join(self.artifacts)}) need preheat, which copies them next to the weights. "
                 "Add preheat: {into: <store>}"
             )
         if self.scaling is not None and (others := [name for name in self.scaling.on.names if name not in self.signals]):
             listed = ", ".join(to_camel(name) for name in SIGNALS if name in self.signals)
-            raise FieldError(
+            yield FieldError(
                 f"replicas.on has {', '.join(map(to_camel, others))}, which this model does not report (engine {self.engine}). Use one of {listed}",
                 *("replicas", "on", to_camel(others[0])),
             )
-        return self
 
     @field_validator("consumers")
     @classmethod

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, rule
 from inferplan.kube.quantity import milliseconds_of
 
 if TYPE_CHECKING:
@@ -47,18 +47,17 @@ class TrafficSpec(Spec):
     model: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", max_length=200)] | None = None
     """The published model whose layers this model has, as Hugging Face names it. Default: the model that the path of the weights names."""
 
-    @model_validator(mode="after")
-    def _means_or_trace(self) -> Self:
+    @rule
+    def _means_or_trace(self) -> Iterator[str]:
         given = [to_camel(name) for name in _MEANS if getattr(self, name) is not None]
         missing = [to_camel(name) for name in _MEANS if getattr(self, name) is None]
         if self.trace is not None and given:
-            raise ValueError(f"trace already has the requests, and {', '.join(given)} repeats them. Remove one of the two")
+            yield f"trace already has the requests, and {', '.join(given)} repeats them. Remove one of the two"
         if self.trace is None and missing:
-            raise ValueError(
+            yield (
                 f"Missing {', '.join(missing)}. Traffic is requestsPerSecond, inputTokens and outputTokens, or a trace. "
                 f"Add {'it' if len(missing) == 1 else 'them'}, or write trace: <file>"
             )
-        return self
 
 
 class SloSpec(Spec):
@@ -73,11 +72,10 @@ class SloSpec(Spec):
     availability: Annotated[float, Field(ge=50, lt=100)] | None = None
     """Percent of the requests that do not fail on the server's side. Alerts of `monitoring.rules` watch it; predictions do not."""
 
-    @model_validator(mode="after")
-    def _has_an_objective(self) -> Self:
+    @rule
+    def _has_an_objective(self) -> Iterator[str]:
         if self.ttft is None and self.itl is None and self.availability is None:
-            raise ValueError("An objective needs ttft, itl or availability. Add, for example, ttft: 800ms")
-        return self
+            yield "An objective needs ttft, itl or availability. Add, for example, ttft: 800ms"
 
 
 @dataclass(frozen=True, kw_only=True)

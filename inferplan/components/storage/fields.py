@@ -6,13 +6,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
 from inferplan.components.handles import CaBundle, ClusterTraits
-from inferplan.components.spec import DnsName, Spec, SpecError, cidr
+from inferplan.components.spec import DnsName, Spec, SpecError, cidr, rule
 from inferplan.kube.facts import StoreFacts
 
 # "General purpose bucket naming rules", S3 user guide, read 2026-11.
@@ -129,13 +129,12 @@ class CaBundleSpec(Spec):
     key: Annotated[str, StringConstraints(pattern=r"^[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", max_length=253)] = "ca.crt"
     """The key with the certificates. The default is the name that cert-manager and Kubernetes use."""
 
-    @model_validator(mode="after")
-    def _from_one_object(self) -> Self:
+    @rule
+    def _from_one_object(self) -> Iterator[str]:
         if (self.secret_name is None) == (self.config_map_name is None):
             both = "secretName and configMapName are both set"
             problem = both if self.secret_name else "Neither secretName nor configMapName is set"
-            raise ValueError(f"{problem}. Set one of them.")
-        return self
+            yield f"{problem}. Set one of them."
 
     @property
     def location(self) -> str:

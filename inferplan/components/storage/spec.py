@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.handles import ClusterTraits
 from inferplan.components.platforms.aws.store_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
-from inferplan.components.spec import Bytes, DnsName, Spec, SpecError
+from inferplan.components.spec import Bytes, DnsName, Spec, SpecError, rule
 from inferplan.components.storage.fields import BucketName, CaBundleSpec, RemoteStoreSpec, StoreNetworks, parsed_url
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
@@ -119,20 +119,15 @@ class S3StoreSpec(RemoteStoreSpec):
             f"Cannot create a bucket next to a cluster of provider {cluster.provider}, which has no AWS region. Use provider eks, or remove create.",
         )
 
-    @model_validator(mode="after")
-    def _only_aws_creates_buckets(self) -> Self:
+    @rule
+    def _only_aws_creates_buckets(self) -> Iterator[str]:
         if self.create is not None:
             others = {"endpoint": self.endpoint, "credentials": self.credentials, "kmsKeyArn": self.kms_key_arn}
             conflicting = [key for key, value in others.items() if value is not None]
             if conflicting:
-                raise ValueError(
-                    f"{', '.join(conflicting)} requires an existing bucket, but create makes a new one at AWS. Remove one of them."
-                )
+                yield f"{', '.join(conflicting)} requires an existing bucket, but create makes a new one at AWS. Remove one of them."
             if self.create.access_logs is not None and self.create.access_logs.bucket == self.bucket:
-                raise ValueError(
-                    f"{self.bucket} cannot be its own log bucket: writing a log would be logged again. Use another bucket in accessLogs."
-                )
-        return self
+                yield f"{self.bucket} cannot be its own log bucket: writing a log would be logged again. Use another bucket in accessLogs."
 
 
 StoreSpec = Annotated[

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from inferplan.components.nodes.pool import NodeLocation, Pool
 from inferplan.components.platforms.aws import aws_api
@@ -16,7 +16,7 @@ from inferplan.components.platforms.aws.creation_spec import AwsZone, EksCreatio
 from inferplan.components.platforms.aws.pool_parts import SubnetId
 from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
 from inferplan.components.platforms.platform import Cluster, Sections, no_controller
-from inferplan.components.spec import FieldError, KeyPath
+from inferplan.components.spec import FieldError, KeyPath, rule
 from inferplan.kube.facts import ClusterFacts
 
 if TYPE_CHECKING:
@@ -157,16 +157,15 @@ class EksClusterFields(Cluster, ABC):
             return tuple(self.subnets)
         return tuple(self.create.zones or ()) if self.create is not None else ()
 
-    @model_validator(mode="after")
-    def _check_network(self) -> Self:
+    @rule
+    def _check_network(self) -> Iterator[FieldError]:
         outside = [zone for zone in self.zones if aws_api.region_of_zone(zone) != self.region]
         errors = [*self._zone_errors(outside), *([] if self.create is None else self._creation_errors(self.create, outside))]
         if errors:
             path: KeyPath = ()
             if outside:
                 path = ("subnets", outside[0]) if self.subnets is not None else ("create", "zones", self.zones.index(outside[0]))
-            raise FieldError(" ".join(errors), *path)
-        return self
+            yield FieldError(" ".join(errors), *path)
 
     def _zone_errors(self, outside: list[str]) -> Iterator[str]:
         if outside:

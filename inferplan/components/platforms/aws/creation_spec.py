@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.nodes.pool import Zone
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.platforms.aws.principals import admin_arn
-from inferplan.components.spec import Spec, duplicates
+from inferplan.components.spec import Spec, duplicates, rule
 
 _SMALLEST_NETWORK, _LARGEST_NETWORK = 20, 16
 
@@ -110,9 +111,8 @@ class EksCreation(Spec):
     protect: bool = True
     """Protects the cluster and its KMS key from deletion. To delete them, set protect: false and update first."""
 
-    @model_validator(mode="after")
-    def _reject_duplicates(self) -> Self:
+    @rule
+    def _reject_duplicates(self) -> Iterator[str]:
         for key, values in (("zones", self.zones or []), ("admins", self.admins)):
             if repeated := duplicates(values):
-                raise ValueError(f"Duplicate entry in {key}: {', '.join(repeated)}. List each once.")
-        return self
+                yield f"Duplicate entry in {key}: {', '.join(repeated)}. List each once."

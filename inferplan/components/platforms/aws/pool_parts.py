@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.nodes.pool import MOST_NODES, Zone
 from inferplan.components.platforms.aws import aws_api
-from inferplan.components.spec import Bytes, Spec
+from inferplan.components.spec import Bytes, Spec, rule
 
 PLAIN_AMIS = ("AL2023_x86_64_STANDARD", "BOTTLEROCKET_x86_64", "BOTTLEROCKET_x86_64_FIPS")
 ARM_AMIS = ("AL2023_ARM_64_STANDARD", "BOTTLEROCKET_ARM_64", "BOTTLEROCKET_ARM_64_FIPS")
@@ -50,15 +51,12 @@ class PoolSize(Spec):
     max: Annotated[int, Field(ge=1, le=MOST_NODES)]
     """Maximum number of nodes."""
 
-    @model_validator(mode="after")
-    def _check_range(self) -> Self:
+    @rule
+    def _check_range(self) -> Iterator[str]:
         if self.min > self.max:
-            raise ValueError(f"min is {self.min} and max {self.max}. Raise max or lower min")
+            yield f"min is {self.min} and max {self.max}. Raise max or lower min"
         if not self.min <= self.initial <= self.max:
-            raise ValueError(
-                f"desired is {self.desired}, which is not between min ({self.min}) and max ({self.max}). Use {self.min} to {self.max}"
-            )
-        return self
+            yield f"desired is {self.desired}, which is not between min ({self.min}) and max ({self.max}). Use {self.min} to {self.max}"
 
     @property
     def initial(self) -> int:

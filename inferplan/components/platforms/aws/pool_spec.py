@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Self
-
-from pydantic import model_validator
+from typing import TYPE_CHECKING
 
 from inferplan.components.nodes import machines
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.platforms.aws.pool_fields import EksPoolFields
 from inferplan.components.platforms.aws.pool_parts import ARM_AMIS, NVIDIA_AMIS, PLAIN_AMIS
-from inferplan.components.spec import FieldError, duplicates
+from inferplan.components.spec import FieldError, duplicates, rule
 from inferplan.kube.quantity import bytes_of
 
 if TYPE_CHECKING:
@@ -25,13 +23,12 @@ _OWNED_LABELS = ("eks.amazonaws.com/", "k8s.amazonaws.com/", "kubernetes.io/", "
 class EksPool(EksPoolFields):
     """EC2 instances in EKS managed node groups, one group per capacity type."""
 
-    @model_validator(mode="after")
-    def _check_pool(self) -> Self:
+    @rule
+    def _check_pool(self) -> Iterator[FieldError]:
         errors = list(_errors(self))
         if errors:
             first = next((index for index, name in enumerate(self.instance_types or ()) if errors[0].startswith(f"{name} ")), None)
-            raise FieldError("; ".join(errors), *(() if first is None else ("instanceTypes", first)))
-        return self
+            yield FieldError("; ".join(errors), *(() if first is None else ("instanceTypes", first)))
 
 
 def node_groups(sections: Sections) -> dict[str, EksPool]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.handles import ClusterTraits
 from inferplan.components.platforms.aws import aws_api
-from inferplan.components.spec import Spec, SpecError
+from inferplan.components.spec import Spec, SpecError, rule
 from inferplan.components.storage.fields import BucketName, Store
 from inferplan.kube.facts import StoreFacts
 
@@ -94,14 +94,11 @@ class EfsStoreSpec(Store):
     def location(self) -> str:
         return f"{self.file_system_id or 'a file system of this stack'}:{self.path}"
 
-    @model_validator(mode="after")
-    def _check_existing_file_system(self) -> Self:
+    @rule
+    def _check_existing_file_system(self) -> Iterator[str]:
         if (self.file_system_id is None) != (self.access_point_id is None):
-            raise ValueError(
-                "fileSystemId and accessPointId require each other. Set both to use an existing file system, or neither to create one."
-            )
+            yield "fileSystemId and accessPointId require each other. Set both to use an existing file system, or neither to create one."
         unsupported = {"path", "run_as_user", "throughput_mode", "backup", "open_to", "kms_key_arn", "retain"} & self.model_fields_set
         if self.file_system_id is not None and unsupported:
             names = ", ".join(sorted(type(self).model_fields[each].alias or each for each in unsupported))
-            raise ValueError(f"{names} cannot be set for the existing file system {self.file_system_id}. Remove {names}.")
-        return self
+            yield f"{names} cannot be set for the existing file system {self.file_system_id}. Remove {names}."

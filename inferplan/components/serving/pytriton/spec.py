@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.handles import ModelTensors, TextTensors
 from inferplan.components.serving.scaling_spec import QUEUE_TIME, Query, ScalingSignals, Signal
@@ -24,7 +24,7 @@ from inferplan.components.serving.triton.tensors import (
 )
 from inferplan.components.serving.triton.text_models import ANSWER_OUTPUTS, PROMPT_INPUTS, TextGeneration
 from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
-from inferplan.components.spec import SpecError
+from inferplan.components.spec import SpecError, rule
 from inferplan.components.storage.spec import relative_path
 
 if TYPE_CHECKING:
@@ -65,25 +65,24 @@ class PyTritonSpec(TextGeneration, ServedModel):
     def default_signals(self) -> ScalingSignals:
         return QUEUE_TIME
 
-    @model_validator(mode="after")
-    def _one_script_and_its_fields(self) -> Self:
+    @rule
+    def _one_script_and_its_fields(self) -> Iterator[str]:
         named = {"script": self.script, "scriptFile": self.script_file}
         sources = [name for name, value in named.items() if value is not None]
         if sources and (self.library or self.generator or self.generator_file):
             sources.append("library, generator or generatorFile")
         if len(sources) > 1:
-            raise ValueError(f"{' and '.join(sources)} name two sources; a script of your own brings what it needs, so write one of them")
+            yield f"{' and '.join(sources)} name two sources; a script of your own brings what it needs, so write one of them"
         if (self.input or self.output) and not self.own_script:
-            raise ValueError("input and output describe your own script, and the shipped script has its own. Remove them, or add script.")
+            yield "input and output describe your own script, and the shipped script has its own. Remove them, or add script."
         if bool(self.input) != bool(self.output):
-            raise ValueError(f"{'output' if self.input else 'input'} is missing. Declare input and output, or neither.")
+            yield f"{'output' if self.input else 'input'} is missing. Declare input and output, or neither."
         if self.script_file is not None and self.script_file.startswith("/") and self.image is None:
-            raise ValueError(f"scriptFile {self.script_file!r} is a path in the image, but image is missing. Add image: <name:tag>")
+            yield f"scriptFile {self.script_file!r} is a path in the image, but image is missing. Add image: <name:tag>"
         preferred = self.dynamic_batching.preferred_batch_size
         check_preferred_sizes(preferred, self.max_batch_size)
         if self.streaming and preferred:
-            raise ValueError(f"streamed answers are not batches, and preferredBatchSize is {preferred}. Remove it, or streaming.")
-        return self
+            yield f"streamed answers are not batches, and preferredBatchSize is {preferred}. Remove it, or streaming."
 
     @property
     def reader_of_weights(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, NonNegativeFloat, PositiveFloat, PositiveInt, StringConstraints, field_validator, model_validator
@@ -11,7 +12,7 @@ from inferplan.components.handles import ServeRoute
 from inferplan.components.serving.parallel import ParallelSizes
 from inferplan.components.serving.pod_settings import EnvName
 from inferplan.components.serving.vllm.engine_args import DECIDED, reject_arguments
-from inferplan.components.spec import Bytes, Cpu, DnsName, Spec
+from inferplan.components.spec import Bytes, Cpu, DnsName, Spec, rule
 from inferplan.components.storage.spec import RelativePath
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
@@ -63,14 +64,11 @@ class ServeAutoscaling(Spec):
     downscale_delay_seconds: NonNegativeFloat | None = None
     """Time of low load before replicas are removed. Default: Ray decides."""
 
-    @model_validator(mode="after")
-    def _bounds_are_in_order(self) -> Self:
+    @rule
+    def _bounds_are_in_order(self) -> Iterator[str]:
         initial = self.min_replicas if self.initial_replicas is None else self.initial_replicas
         if not self.min_replicas <= initial <= self.max_replicas:
-            raise ValueError(
-                f"minReplicas {self.min_replicas}, initialReplicas {initial}, maxReplicas {self.max_replicas} are not in rising order. Correct them"
-            )
-        return self
+            yield f"minReplicas {self.min_replicas}, initialReplicas {initial}, maxReplicas {self.max_replicas} are not in rising order. Correct them"
 
 
 class ServeDeployment(Spec):
@@ -98,13 +96,12 @@ class ServeDeployment(Spec):
     graceful_shutdown_timeout_seconds: NonNegativeFloat | None = None
     """Time that a stopping replica has to finish running requests. Default: Ray decides."""
 
-    @model_validator(mode="after")
-    def _numbers_are_clear(self) -> Self:
+    @rule
+    def _numbers_are_clear(self) -> Iterator[str]:
         if isinstance(self.num_replicas, int) and self.autoscaling is not None:
-            raise ValueError(f"numReplicas is {self.num_replicas} and autoscaling changes it. Write one of them, or numReplicas: auto.")
+            yield f"numReplicas is {self.num_replicas} and autoscaling changes it. Write one of them, or numReplicas: auto."
         if self.accelerators is not None and self.accelerators > 1 and self.accelerators % 1:
-            raise ValueError(f"accelerators is {self.accelerators}; above 1, Ray assigns whole accelerators. Write a whole number")
-        return self
+            yield f"accelerators is {self.accelerators}; above 1, Ray assigns whole accelerators. Write a whole number"
 
     @property
     def most_replicas(self) -> int:
@@ -167,13 +164,12 @@ class CustomApplication(_Application):
         fields = {"checkpoint_path": self.checkpoint_path, "base_model": self.base_model, "adapter": self.adapter}
         return {argument: path for argument, path in fields.items() if path}
 
-    @model_validator(mode="after")
-    def _calls_and_arguments_are_clear(self) -> Self:
+    @rule
+    def _calls_and_arguments_are_clear(self) -> Iterator[str]:
         if not self.methods and not self.web_socket:
-            raise ValueError("methods is empty and webSocket is false, so no client can call the application. Add a method")
+            yield "methods is empty and webSocket is false, so no client can call the application. Add a method"
         if twice := sorted(set(self.args) & set(self.paths)):
-            raise ValueError(f"args repeats {', '.join(twice)}, which has a field of its own. Remove it from args.")
-        return self
+            yield f"args repeats {', '.join(twice)}, which has a field of its own. Remove it from args."
 
 
 _FIELDS = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.serving.demand import demand_of
@@ -24,7 +24,7 @@ from inferplan.components.serving.ray_serve.applications import (
 from inferplan.components.serving.scaling_spec import ScalingSignals, Signal
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
-from inferplan.components.spec import FieldError, SpecError
+from inferplan.components.spec import FieldError, SpecError, rule
 from inferplan.kube.quantity import bytes_of, millicores_of
 
 if TYPE_CHECKING:
@@ -55,28 +55,27 @@ class RayServeSpec(ServedModel):
     """Default: NewCluster if the pool has room for a second set of workers, else None: a second cluster would wait for accelerators
     indefinitely, so the old one has to be deleted first."""
 
-    @model_validator(mode="after")
-    def _applications_and_rollout_fit(self) -> Self:
+    @rule
+    def _applications_and_rollout_fit(self) -> Iterator[FieldError | str]:
         taken = [
             f"{one} and {other} both answer under {first.route_prefix}"
             for (one, first), (other, second) in combinations(self.applications.items(), 2)
             if first.route_prefix == second.route_prefix
         ]
         if taken:
-            raise ValueError(f"{'; '.join(taken)}. Give each application a routePrefix of its own.")
+            yield f"{'; '.join(taken)}. Give each application a routePrefix of its own."
         if len(self.llms) > 1:
-            raise ValueError(f"{', '.join(self.llms)} are all of kind llm and the weights are one model's. Make each a service of its own.")
+            yield f"{', '.join(self.llms)} are all of kind llm and the weights are one model's. Make each a service of its own."
         if self.rollout == "surge":
-            raise ValueError("Ray Serve replaces whole clusters; surge does not apply. Use upgradeStrategy: NewCluster.")
+            yield "Ray Serve replaces whole clusters; surge does not apply. Use upgradeStrategy: NewCluster."
         if self.scaling is not None and self.scaling.min == 0:
-            raise FieldError("min is 0, but Ray's proxies, which take the requests, run on the workers. Use min: 1", "replicas", "min")
+            yield FieldError("min is 0, but Ray's proxies, which take the requests, run on the workers. Use min: 1", "replicas", "min")
         if self.worker_autoscaling is not None and self.scaling is not None:
-            raise ValueError("replicas is a range and workerAutoscaling is another. Remove workerAutoscaling")
+            yield "replicas is a range and workerAutoscaling is another. Remove workerAutoscaling"
         if self.max_replicas < self.min_replicas:
-            raise ValueError(f"workerAutoscaling.maxReplicas is {self.max_replicas}, below replicas {self.min_replicas}. Raise it.")
+            yield f"workerAutoscaling.maxReplicas is {self.max_replicas}, below replicas {self.min_replicas}. Raise it."
         if errors := [*self._too_large(), *self._too_many()]:
-            raise ValueError("; ".join(errors))
-        return self
+            yield "; ".join(errors)
 
     @property
     def max_replicas(self) -> int:

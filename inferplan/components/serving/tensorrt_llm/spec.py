@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -13,7 +13,7 @@ from inferplan.components.serving.scaling_spec import IN_FLIGHT, ScalingSignals
 from inferplan.components.serving.traffic_spec import Batching
 from inferplan.components.serving.triton import builds
 from inferplan.components.serving.triton.served import TritonServed
-from inferplan.components.spec import DnsLabel, Spec, SpecError, renamed
+from inferplan.components.spec import DnsLabel, Spec, SpecError, renamed, rule
 from inferplan.tables import table
 
 if TYPE_CHECKING:
@@ -51,12 +51,11 @@ class EngineBuild(Spec):
     round: Annotated[int, Field(ge=0, le=9999)] = 0
     """Increase it to build again, into a new directory."""
 
-    @model_validator(mode="after")
-    def _options_repeat_no_field(self) -> Self:
+    @rule
+    def _options_repeat_no_field(self) -> Iterator[str]:
         for field, given in (("convertArgs", self.convert_args), ("buildArgs", self.build_args)):
             if repeated := [each for each in given if each.partition("=")[0] in _WORDS[field]]:
-                raise ValueError(f"{', '.join(repeated)} is not allowed in {field}, since a field or inferplan sets it. Remove it")
-        return self
+                yield f"{', '.join(repeated)} is not allowed in {field}, since a field or inferplan sets it. Remove it"
 
 
 class TensorrtLlmSpec(ShardedModel, TritonServed):
@@ -138,32 +137,25 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
             )
         return given
 
-    @model_validator(mode="after")
-    def _fields_fit_the_way_it_is_served(self) -> Self:
+    @rule
+    def _fields_fit_the_way_it_is_served(self) -> Iterator[str]:
         if self.serves_engines and self.llm_args:
-            raise ValueError(
-                "llmArgs are arguments of trtllm-serve, and build serves engines. Use build.buildArgs and parameters, or remove build."
-            )
+            yield "llmArgs are arguments of trtllm-serve, and build serves engines. Use build.buildArgs and parameters, or remove build."
         stray = [to_camel(name) for name in _ENGINE_ONLY if getattr(self, name) != type(self).model_fields[name].default]
         if not self.serves_engines and stray:
-            raise ValueError(
-                f"{', '.join(stray)} belongs to engines in Triton, and trtllm-serve has no such setting. Add build, or remove it."
-            )
+            yield f"{', '.join(stray)} belongs to engines in Triton, and trtllm-serve has no such setting. Add build, or remove it."
         if self.build is not None and self.preheat is None:
-            raise ValueError(
-                "build writes engines next to the weights on a share, so it requires preheat. Add preheat: {into: <nfs store>}"
-            )
+            yield "build writes engines next to the weights on a share, so it requires preheat. Add preheat: {into: <nfs store>}"
         if self.engine_dir is not None and self.build is not None:
-            raise ValueError("engineDir has engines, and build makes new ones. Remove one of them")
+            yield "engineDir has engines, and build makes new ones. Remove one of them"
         if self.engine_dir is not None and self.engine_dir not in self.artifacts:
-            raise ValueError(
+            yield (
                 f"engineDir names {self.engine_dir!r}, which is not an artifact. Artifacts: {', '.join(self.artifacts) or 'none'}. "
                 f"Add artifacts: {{{self.engine_dir}: {{store, path}}}}"
             )
         longest = None if self.build is None else self.build.max_input_len
         if longest is not None and self.max_seq_len is not None and longest >= self.max_seq_len:
-            raise ValueError(f"build.maxInputLen {longest} leaves no room for an answer in maxSeqLen {self.max_seq_len}. Lower it.")
-        return self
+            yield f"build.maxInputLen {longest} leaves no room for an answer in maxSeqLen {self.max_seq_len}. Lower it."
 
     @property
     def kv_cache(self) -> dict[str, JsonValue]:

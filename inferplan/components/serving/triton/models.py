@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, PositiveInt, StringConstraints, model_validator
+from pydantic import Field, PositiveInt, StringConstraints
 
 from inferplan.components.serving.triton.scheduling import (
     DynamicBatching,
@@ -16,7 +16,7 @@ from inferplan.components.serving.triton.scheduling import (
     check_preferred_sizes,
 )
 from inferplan.components.serving.triton.tensors import STREAM, InputTensor, OutputTensor, TensorName, can_request_streaming
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, rule
 from inferplan.components.storage.spec import RelativePath
 
 Inputs = Annotated[dict[TensorName, InputTensor], Field(min_length=1)]
@@ -38,12 +38,11 @@ class RepositoryModel(Spec):
     """The number of the version that is written."""
     version_policy: VersionPolicy | None = None
 
-    @model_validator(mode="after")
-    def _the_version_is_served(self) -> Self:
+    @rule
+    def _the_version_is_served(self) -> Iterator[str]:
         wanted = None if self.version_policy is None else self.version_policy.specific
         if wanted is not None and set(wanted) != {self.version}:
-            raise ValueError(f"versionPolicy.specific is {wanted} and the repository holds version {self.version}. Write [{self.version}].")
-        return self
+            yield f"versionPolicy.specific is {wanted} and the repository holds version {self.version}. Write [{self.version}]."
 
     @property
     def inputs(self) -> Mapping[str, InputTensor]:
@@ -106,24 +105,23 @@ class ExecutedModel(RepositoryModel):
         """True if each instance has an accelerator."""
         return False
 
-    @model_validator(mode="after")
-    def _scheduling_fits(self) -> Self:
+    @rule
+    def _scheduling_fits(self) -> Iterator[str]:
         sequences, batching = self.sequence_batching, self.dynamic_batching
         if sequences is not None:
             if batching is not None:
-                raise ValueError("sequenceBatching and dynamicBatching exclude each other. Remove one of them")
+                yield "sequenceBatching and dynamicBatching exclude each other. Remove one of them"
             if twice := sorted({each.name for each in sequences.control_input} & set(self.inputs)):
-                raise ValueError(f"{', '.join(twice)} is an input and a controlInput. Remove it from input: Triton sends it")
+                yield f"{', '.join(twice)} is an input and a controlInput. Remove it from input: Triton sends it"
             check_preferred_sizes([] if sequences.oldest is None else sequences.oldest.preferred_batch_size, self.max_batch_size)
         if batching is not None:
             if self.max_batch_size == 0:
-                raise ValueError("dynamicBatching needs batches, and maxBatchSize is 0. Set maxBatchSize, or remove dynamicBatching.")
+                yield "dynamicBatching needs batches, and maxBatchSize is 0. Set maxBatchSize, or remove dynamicBatching."
             check_preferred_sizes(batching.preferred_batch_size, self.max_batch_size)
         if self.response_cache and self.streams:
-            raise ValueError("responseCache holds single answers and this model streams. Remove one of them.")
+            yield "responseCache holds single answers and this model streams. Remove one of them."
         for warmup in self.warmup:
             warmup.check(self.inputs, self.max_batch_size)
-        return self
 
 
 class PythonModel(DeclaredTensors, ExecutedModel):
@@ -140,15 +138,14 @@ class PythonModel(DeclaredTensors, ExecutedModel):
     device: Device = "cpu"
     """`accelerator` gives each instance an accelerator."""
 
-    @model_validator(mode="after")
-    def _source_and_tensors_are_clear(self) -> Self:
+    @rule
+    def _source_and_tensors_are_clear(self) -> Iterator[str]:
         if (self.code is None) == (self.file is None):
-            raise ValueError("a python model has its source in code or in file. Write one of them.")
+            yield "a python model has its source in code or in file. Write one of them."
         if not self.decoupled and can_request_streaming(self.input):
-            raise ValueError(f"the input {STREAM} requests streaming and decoupled is false. Write decoupled: true, or rename the input.")
+            yield f"the input {STREAM} requests streaming and decoupled is false. Write decoupled: true, or rename the input."
         if both := sorted(set(self.input) & set(self.output)):
-            raise ValueError(f"{', '.join(both)} is an input and an output. Rename one of them.")
-        return self
+            yield f"{', '.join(both)} is an input and an output. Rename one of them."
 
     @property
     def streams(self) -> bool:
@@ -190,16 +187,13 @@ class FileModel(_BackendModel):
     file: Annotated[RelativePath, StringConstraints(min_length=1)]
     """The file below the weights' directory. The model sees its directory, so that files next to it are found."""
 
-    @model_validator(mode="after")
-    def _the_backend_reads_the_file(self) -> Self:
+    @rule
+    def _the_backend_reads_the_file(self) -> Iterator[str]:
         backend, endings, devices = BACKENDS[self.kind]
         if not self.file.endswith(endings):
-            raise ValueError(
-                f"file {self.file!r} is not a file of the {backend} backend. Expected a name that ends in {', '.join(endings)}"
-            )
+            yield f"file {self.file!r} is not a file of the {backend} backend. Expected a name that ends in {', '.join(endings)}"
         if self.device is not None and self.device not in devices:
-            raise ValueError(f"device {self.device} is not available for kind {self.kind}. Use device: {devices[0]}, or remove it")
-        return self
+            yield f"device {self.device} is not available for kind {self.kind}. Use device: {devices[0]}, or remove it"
 
     @property
     def backend(self) -> str:

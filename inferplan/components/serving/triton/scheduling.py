@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints
 
 from inferplan.components.serving.triton.tensors import DataType, Dims, InputTensor, TensorName
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, rule
 
 
 def check_preferred_sizes(sizes: Sequence[int], maximum: int) -> None:
@@ -35,14 +35,13 @@ class DynamicBatching(Spec):
     default_timeout_microseconds: NonNegativeInt = 0
     """Time that a request may wait before it is rejected. 0: unlimited."""
 
-    @model_validator(mode="after")
-    def _the_default_is_a_level(self) -> Self:
+    @rule
+    def _the_default_is_a_level(self) -> Iterator[str]:
         if self.priority_levels and not 1 <= self.default_priority_level <= self.priority_levels:
-            raise ValueError(
+            yield (
                 f"defaultPriorityLevel is {self.default_priority_level} and there are {self.priority_levels} priorityLevels; "
                 f"write a level from 1 to {self.priority_levels}"
             )
-        return self
 
     def message(self) -> dict[str, Any]:
         """Return the message in protobuf's JSON form."""
@@ -61,12 +60,11 @@ class VersionPolicy(Spec):
     specific: Annotated[list[PositiveInt], Field(min_length=1)] | None = None
     """These versions."""
 
-    @model_validator(mode="after")
-    def _one_policy(self) -> Self:
+    @rule
+    def _one_policy(self) -> Iterator[str]:
         fields = sorted(self.model_fields_set)
         if len(fields) != 1:
-            raise ValueError(f"versionPolicy names {', '.join(fields) or 'nothing'}. Write one of latest, all, specific.")
-        return self
+            yield f"versionPolicy names {', '.join(fields) or 'nothing'}. Write one of latest, all, specific."
 
     def message(self) -> dict[str, Any]:
         if self.latest is not None:
@@ -127,14 +125,13 @@ class Control(Spec):
     data_type: DataType | None = None
     """For CONTROL_SEQUENCE_CORRID: the type of the correlation id."""
 
-    @model_validator(mode="after")
-    def _one_form(self) -> Self:
+    @rule
+    def _one_form(self) -> Iterator[str]:
         values = sum(getattr(self, name) is not None for name in _VALUES)
         if self.kind == "CONTROL_SEQUENCE_CORRID" and (values or self.data_type is None):
-            raise ValueError("CONTROL_SEQUENCE_CORRID is a number or a text. Set dataType only, for example TYPE_UINT64")
+            yield "CONTROL_SEQUENCE_CORRID is a number or a text. Set dataType only, for example TYPE_UINT64"
         if self.kind != "CONTROL_SEQUENCE_CORRID" and (values != 1 or self.data_type is not None):
-            raise ValueError(f"{self.kind} has two values. Set one of int32FalseTrue, fp32FalseTrue, boolFalseTrue, for example [0, 1]")
-        return self
+            yield f"{self.kind} has two values. Set one of int32FalseTrue, fp32FalseTrue, boolFalseTrue, for example [0, 1]"
 
 
 class ControlInput(Spec):
@@ -190,14 +187,13 @@ class SequenceBatching(Spec):
     state: Annotated[list[State], Field(max_length=16)] = []
     """Tensors that Triton keeps for each sequence."""
 
-    @model_validator(mode="after")
-    def _one_strategy(self) -> Self:
+    @rule
+    def _one_strategy(self) -> Iterator[str]:
         if self.direct is not None and self.oldest is not None:
-            raise ValueError("sequenceBatching has two strategies, direct and oldest. Remove one of them")
+            yield "sequenceBatching has two strategies, direct and oldest. Remove one of them"
         kinds = [control.kind for each in self.control_input for control in each.control]
         if len(set(kinds)) < len(kinds):
-            raise ValueError("controlInput sends a signal twice. Use each kind of control once")
-        return self
+            yield "controlInput sends a signal twice. Use each kind of control once"
 
     def message(self) -> dict[str, Any]:
         """Return the message in protobuf's JSON form, whose names are the same."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inferplan.components.serving.scaling_spec import PODS, QUEUE_TIME, Query, ReplicaRange, ScalingSignals, Signal
 from inferplan.components.serving.served_model import ServedModel
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, rule
 
 QUEUE_QUERIES: Mapping[Signal, Query] = {
     **ReplicaRange.scaling_queries,
@@ -33,11 +33,10 @@ class TritonPorts(Spec):
     metrics: Port = 8002
     """The port that Prometheus reads."""
 
-    @model_validator(mode="after")
-    def _ports_differ(self) -> Self:
+    @rule
+    def _ports_differ(self) -> Iterator[str]:
         if len({self.http, self.grpc, self.metrics}) < 3:
-            raise ValueError(f"http {self.http}, grpc {self.grpc} and metrics {self.metrics} are not three ports. Use each once.")
-        return self
+            yield f"http {self.http}, grpc {self.grpc} and metrics {self.metrics} are not three ports. Use each once."
 
 
 class TritonMetrics(Spec):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator
 
 from inferplan.components.handles import ModelTensors, TextTensors
 from inferplan.components.serving.remote_code import ReviewedCode
@@ -18,7 +18,7 @@ from inferplan.components.serving.triton.served import TritonServed
 from inferplan.components.serving.triton.tensors import ModelName, model_tensors, text_problem, text_tensors
 from inferplan.components.serving.triton.text_models import TextGenerationModel, VllmModel
 from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
-from inferplan.components.spec import Bytes, SpecError
+from inferplan.components.spec import Bytes, SpecError, rule
 from inferplan.components.storage.spec import WeightsSpec
 from inferplan.images.catalogue import backends_of
 from inferplan.kube.quantity import bytes_of
@@ -75,38 +75,35 @@ class TritonSpec(ReviewedCode, TritonServed):
             raise ValueError("; ".join(errors))
         return repository
 
-    @model_validator(mode="after")
-    def _models_fit_the_server(self) -> Self:
+    @rule
+    def _models_fit_the_server(self) -> Iterator[str]:
         if self.existing is not None and self.weights is not None:
-            raise ValueError("repository is a directory of a store, so nothing reads weights. Remove weights, or add them as artifacts")
+            yield "repository is a directory of a store, so nothing reads weights. Remove weights, or add them as artifacts"
         if self.existing is not None and self.frontend == "openai":
-            raise ValueError("frontend: openai requires models of kind vllm in this file. Remove frontend, or describe the models here")
+            yield "frontend: openai requires models of kind vllm in this file. Remove frontend, or describe the models here"
         if self.trust_remote_code and not (self.libraries or self.vllm_models):
-            raise ValueError("trustRemoteCode is for models of kind textGeneration and vllm, and repository has none. Remove it")
+            yield "trustRemoteCode is for models of kind textGeneration and vllm, and repository has none. Remove it"
         others = [name for name in self.models if name not in self.vllm_models]
         if self.frontend == "openai" and others:
-            raise ValueError(
+            yield (
                 f"frontend is openai and {', '.join(others)} is not of kind vllm; Triton's OpenAI frontend serves the vllm backend here, "
                 "so use kind: vllm, or leave frontend out"
             )
         cached = sorted(name for name, model in self.executed.items() if model.response_cache)
         if cached and self.response_cache_size is None:
-            raise ValueError(f"{', '.join(cached)} has responseCache and the service no responseCacheSize. Write one, such as 64Mi.")
-        return self
+            yield f"{', '.join(cached)} has responseCache and the service no responseCacheSize. Write one, such as 64Mi."
 
-    @model_validator(mode="after")
-    def _vllm_models_share_the_accelerators(self) -> Self:
+    @rule
+    def _vllm_models_share_the_accelerators(self) -> Iterator[str]:
         wide = {name: model.world_size for name, model in self.vllm_models.items() if model.world_size > self.accelerators_per_pod}
         if wide:
-            raise ValueError(
+            yield (
                 f"{', '.join(f'{name} spans {size} accelerators' for name, size in wide.items())} (tensorParallelSize x pipelineParallelSize) and "
                 f"accelerators is {self.accelerators_per_pod}. Raise accelerators, or leave it out."
             )
         widest = max((each.world_size for each in self.vllm_models.values()), default=self.accelerators_per_pod)
         if not self.on_accelerators and widest < self.accelerators_per_pod:
-            raise ValueError(
-                f"accelerators is {self.accelerators_per_pod} and no model uses that many. Lower it, or raise tensorParallelSize."
-            )
+            yield f"accelerators is {self.accelerators_per_pod} and no model uses that many. Lower it, or raise tensorParallelSize."
         # Engines of the vllm backend take the first accelerators, from 0 on; generators as many as there are instances on an accelerator.
         shares = {name: model.memory_share for name, model in self.vllm_models.items()}
         for name, model in self.on_accelerators.items():
@@ -114,27 +111,23 @@ class TritonSpec(ReviewedCode, TritonServed):
                 shares[name] = model.memory_share * -(-(model.instances or self.accelerators_per_pod) // self.accelerators_per_pod)
         if sum(shares.values()) > 1:
             listed = ", ".join(f"{name} {share:g}" for name, share in shares.items())
-            raise ValueError(
+            yield (
                 f"vLLM's engines on one server share its first accelerator, and claim {listed} of it. Lower gpuMemoryUtilization "
                 "(gpu_memory_utilization in engineArgs) to 1 in all, or the instances"
             )
-        return self
 
-    @model_validator(mode="after")
-    def _limits_hold(self) -> Self:
+    @rule
+    def _limits_hold(self) -> Iterator[str]:
         python = [model for model in self.executed.values() if model.backend == "python"]
         needed = sum(model.instances or (self.accelerators_per_pod if model.on_accelerators else 1) for model in python)
         if needed * _INSTANCE_BYTES > bytes_of(self.shared_memory):
-            raise ValueError(
+            yield (
                 f"{needed} instances of python models take 1Mi of shared memory each from the start, and sharedMemory is {self.shared_memory}; "
                 "raise it, or lower instances"
             )
         size = sum(len(model.model_dump_json().encode()) for model in self.models.values())
         if size > _FILES_LIMIT:
-            raise ValueError(
-                f"the repository's own files are {size} bytes and a ConfigMap holds {_FILES_LIMIT}. Move code into files of the weights."
-            )
-        return self
+            yield f"the repository's own files are {size} bytes and a ConfigMap holds {_FILES_LIMIT}. Move code into files of the weights."
 
     @property
     def existing(self) -> ExistingRepository | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, Self, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from inferplan.components.handles import ModelTensors, Tensor, TextTensors
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, rule
 
 DataType = Literal[
     "TYPE_BOOL", "TYPE_UINT8", "TYPE_UINT16", "TYPE_UINT32", "TYPE_UINT64", "TYPE_INT8", "TYPE_INT16", "TYPE_INT32",
@@ -41,11 +41,10 @@ class OutputTensor(Spec):
     dims: Dims
     """The shape without the batch axis, -1 for a size that varies; with maxBatchSize 0 the whole shape."""
 
-    @model_validator(mode="after")
-    def _no_dimension_is_empty(self) -> Self:
+    @rule
+    def _no_dimension_is_empty(self) -> Iterator[str]:
         if 0 in self.dims:
-            raise ValueError(f"dims {self.dims} holds a 0. Write 1 or more, or -1 for a size that varies.")
-        return self
+            yield f"dims {self.dims} holds a 0. Write 1 or more, or -1 for a size that varies."
 
 
 class InputTensor(OutputTensor):

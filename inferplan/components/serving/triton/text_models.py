@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import PositiveInt, field_validator, model_validator
+from pydantic import PositiveInt, field_validator
 
 from inferplan.components.serving.triton.models import Code, ExecutedModel, RepositoryModel
 from inferplan.components.serving.triton.tensors import InputTensor, OutputTensor, tensors
@@ -21,7 +21,7 @@ from inferplan.components.serving.vllm.engine_args import (
     defaults_on,
     reject_arguments,
 )
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, rule
 from inferplan.components.storage.spec import RelativePath
 
 if TYPE_CHECKING:
@@ -85,15 +85,14 @@ class TextGeneration(Spec):
         reject_arguments("engineArgs", values, _DECIDED_FOR_GENERATORS)
         return values
 
-    @model_validator(mode="after")
-    def _one_generator(self) -> Self:
+    @rule
+    def _one_generator(self) -> Iterator[str]:
         sources = {"library": self.library, "generator": self.generator, "generatorFile": self.generator_file}
         named = [name for name, value in sources.items() if value is not None]
         if len(named) > 1:
-            raise ValueError(f"{' and '.join(named)} name two sources. Write one of {', '.join(sources)}.")
+            yield f"{' and '.join(named)} name two sources. Write one of {', '.join(sources)}."
         if self.engine_args and self.library != "vllm":
-            raise ValueError("engineArgs are vLLM's, and library is not vllm. Write library: vllm, or remove engineArgs.")
-        return self
+            yield "engineArgs are vLLM's, and library is not vllm. Write library: vllm, or remove engineArgs."
 
     @property
     def shipped(self) -> Literal["transformers", "vllm"] | None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, PositiveInt, StringConstraints, model_validator
+from pydantic import Field, PositiveInt, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.serving.model_parts import CpuBuild
 from inferplan.components.serving.parallel import ParallelSizes
 from inferplan.components.serving.pod_settings import RESERVED_ENV
+from inferplan.components.spec import rule
 from inferplan.components.storage.spec import RelativePath
 from inferplan.tables import table
 
@@ -75,12 +76,11 @@ class VllmEngineArgs(ParallelSizes):
     def adapter_names(self) -> tuple[str, ...]:
         return tuple(self.lora_adapters)
 
-    @model_validator(mode="after")
-    def _bounds_of_adapters_need_adapters(self) -> Self:
+    @rule
+    def _bounds_of_adapters_need_adapters(self) -> Iterator[str]:
         stray = [field for field, value in (("maxLoraRank", self.max_lora_rank), ("maxLoras", self.max_loras)) if value is not None]
         if stray and not self.adapter_names:
-            raise ValueError(f"{' and '.join(stray)} bound adapters, and there are none. Add some, or remove it.")
-        return self
+            yield f"{' and '.join(stray)} bound adapters, and there are none. Add some, or remove it."
 
     def options(self, accelerator: Accelerator | None) -> dict[str, str | int | float]:
         """Return the values of the fields in VLLM_OPTIONS that are set, here or by default on the kind of `accelerator`."""

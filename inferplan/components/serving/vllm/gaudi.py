@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt
 from pydantic.alias_generators import to_camel
 
-from inferplan.components.spec import Spec
+from inferplan.components.spec import Spec, rule
 
 _BUCKETS = ("prompt_bs_bucket", "prompt_query_bucket", "prompt_ctx_bucket", "decode_bs_bucket", "decode_block_bucket")
 _OWN = re.compile(r"^VLLM_(?:PROMPT|DECODE)_[A-Z]+_BUCKET_[A-Z_]+$")
@@ -39,11 +39,10 @@ class Bucket(Spec):
     pad_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     """Maximum padding in percent of the size; for the strategy `pad` only."""
 
-    @model_validator(mode="after")
-    def _ends_are_in_order(self) -> Self:
+    @rule
+    def _ends_are_in_order(self) -> Iterator[str]:
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"min is {self.min} and max {self.max}. Raise max, or lower min.")
-        return self
+            yield f"min is {self.min} and max {self.max}. Raise max, or lower min."
 
 
 class GaudiTuning(Spec):
@@ -68,15 +67,14 @@ class GaudiTuning(Spec):
     skip_warmup: bool = False
     """Compiles each size at its first request, which then waits. For development only."""
 
-    @model_validator(mode="after")
-    def _padding_is_read(self) -> Self:
+    @rule
+    def _padding_is_read(self) -> Iterator[str]:
         idle = [to_camel(name) for name, bucket in self._buckets() if (bucket.pad_max, bucket.pad_percent) != (None, None)]
         if idle and self.bucketing_strategy != "pad":
-            raise ValueError(
+            yield (
                 f"padMax and padPercent of {', '.join(idle)} are read with bucketingStrategy pad only, and it is "
                 f"{self.bucketing_strategy or 'exp'}. Write bucketingStrategy: pad, or remove them."
             )
-        return self
 
     def _buckets(self) -> Iterator[tuple[str, Bucket]]:
         yield from ((name, bucket) for name in _BUCKETS if (bucket := getattr(self, name)) is not None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.naming import content_key
@@ -27,7 +27,7 @@ from inferplan.components.serving.vllm.engine_args import (
     unknown_options,
 )
 from inferplan.components.serving.vllm.gaudi import GaudiTuning, field_of
-from inferplan.components.spec import DnsLabel, SpecError
+from inferplan.components.spec import DnsLabel, SpecError, rule
 
 if TYPE_CHECKING:
     from inferplan.components.handles import NodeTarget
@@ -130,17 +130,14 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         """The names of all adapters, those of the weights' directory first."""
         return (*self.lora_adapters, *self.lora_artifacts)
 
-    @model_validator(mode="after")
-    def _settings_fit(self) -> Self:
+    @rule
+    def _settings_fit(self) -> Iterator[str]:
         if self.world_size % self.nnodes:
-            raise ValueError(
-                f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the accelerators of a node x the number of nodes"
-            )
+            yield f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the accelerators of a node x the number of nodes"
         if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:
-            raise ValueError("enablePrefixCaching and gaudi.contiguousPa exclude each other on Gaudi; turn one of them off")
+            yield "enablePrefixCaching and gaudi.contiguousPa exclude each other on Gaudi; turn one of them off"
         if repeated := [f"{name} (use the field {field})" for name in self.env if (field := field_of(name)) is not None]:
-            raise ValueError(f"{', '.join(repeated)} is not allowed in env. Remove it")
-        return self
+            yield f"{', '.join(repeated)} is not allowed in env. Remove it"
 
     def folder_on(self, target: NodeTarget) -> str | None:
         """The directory of compiled graphs. Gaudi compiles them again for other weights, images, accelerators, sizes and data types."""
@@ -183,21 +180,20 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
                 f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}. Enlarge the pool, or shard less.",
             )
 
-    @model_validator(mode="after")
-    def _adapters_and_artifacts_exist_once(self) -> Self:
+    @rule
+    def _adapters_and_artifacts_exist_once(self) -> Iterator[str]:
         twice = sorted(set(self.lora_adapters) & set(self.lora_artifacts))
         if self.served_model_name in self.adapter_names or twice:
             name = twice[0] if twice else self.served_model_name
-            raise ValueError(f"an adapter is called {name!r}, as another adapter or servedModelName is. Give the adapter another name")
+            yield f"an adapter is called {name!r}, as another adapter or servedModelName is. Give the adapter another name"
         named = [(f"loraArtifacts.{name}", artifact) for name, artifact in self.lora_artifacts.items()]
         named += [("tokenizer", self.tokenizer)] if self.tokenizer is not None else []
         lost = [f"{field} names {artifact!r}" for field, artifact in named if artifact not in self.artifacts]
         if lost:
             known = ", ".join(self.artifacts) or "none"
-            raise ValueError(f"{'; '.join(lost)}, and artifacts has {known}. Add it there, with its store and path.")
+            yield f"{'; '.join(lost)}, and artifacts has {known}. Add it there, with its store and path."
         if self.tokenizer is not None and any(each.partition("=")[0] == "--tokenizer" for each in self.extra_args):
-            raise ValueError("--tokenizer in extraArgs repeats the field tokenizer. Remove one of them.")
-        return self
+            yield "--tokenizer in extraArgs repeats the field tokenizer. Remove one of them."
 
     @field_validator("extra_args")
     @classmethod
