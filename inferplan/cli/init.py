@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -62,5 +63,7 @@ def _print(new: NewRepository, *, simulated: bool) -> None:
     if new.passphrase_file:
         print(f"{new.folder / '.passphrase'}: a random passphrase for the stack's secrets, which git ignores. Keep a copy of it")
     print("next:")
+    if new.passphrase_file:
+        print(f"  export PULUMI_CONFIG_PASSPHRASE_FILE={shlex.quote(str(new.folder.absolute() / '.passphrase'))}")
     print(f"  inferplan up {new.stack}{'' if simulated else ' --engine rehearsal'} --project {new.folder}  # on fake nodes of this machine")
     print(f"  cd {new.folder} && git init && git add --all  # README.md there says what else to type")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -124,11 +125,23 @@ def created_cluster(stack: str) -> Kubectl | None:
 def _simulated(workspace: Workspace, step: Progress) -> UpdateTarget:
     from inferplan.rehearsal.cluster import start
 
+    _check_passphrase(workspace)
     cluster = start(workspace.stack, step)
     environment = pulumi_cli.simulated_environment(cluster)
     pulumi_cli.answer(["stack", "select", "--create", workspace.stack], environment)
     return UpdateTarget(
         environment=environment, live=LiveCluster(cluster.get), patch_volume=partial(patch_simulated_volume, cluster), simulated=cluster
+    )
+
+
+def _check_passphrase(workspace: Workspace) -> None:
+    if workspace.file.secrets_provider not in (None, "", "passphrase") or passphrase_of() is not None:
+        return
+    own = workspace.root / ".passphrase"
+    remedy = f"Run: export PULUMI_CONFIG_PASSPHRASE_FILE={shlex.quote(str(own))}" if own.is_file() else "Set one of them"
+    raise OperationError(
+        f"{workspace.file.shown_path}: Pulumi needs the passphrase of the stack's secrets, and neither PULUMI_CONFIG_PASSPHRASE nor "
+        f"PULUMI_CONFIG_PASSPHRASE_FILE is set. Nothing was changed. {remedy}, or add --engine rehearsal"
     )
 
 

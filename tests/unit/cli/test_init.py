@@ -80,6 +80,22 @@ def test_a_repository_has_a_program_of_two_lines_one_stack_and_its_own_secrets(t
     printed = capsys.readouterr()
     assert not [word for word in (*passphrases, *seeds) if word in printed.out + printed.err]
     assert "inferplan up local --project acme-models" in printed.out
+    assert f"\n  export PULUMI_CONFIG_PASSPHRASE_FILE={folder / '.passphrase'}\n" in printed.out
+
+
+def test_without_a_passphrase_the_cli_is_not_called_and_the_message_names_the_file(tmp_path, monkeypatch, capsys):
+    """The CLI would report this only after a cluster has started, and it does not know the file."""
+    pulumi = tmp_path / "bin" / "pulumi"
+    pulumi.parent.mkdir()
+    pulumi.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nexit 1\n")
+    pulumi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(pulumi.parent), prepend=os.pathsep)
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "state"))
+    assert _run("init", "acme") == 0
+    assert _run("up", "local", "--project", "acme") == 1
+    assert f"Run: export PULUMI_CONFIG_PASSPHRASE_FILE={tmp_path}/acme/.passphrase" in capsys.readouterr().err
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "state" / "clusters").exists()
 
 
 @pytest.mark.parametrize("where", ["local", "cluster", "aws"])
