@@ -10,17 +10,14 @@ import shlex
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from inferplan.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, TERMINATED, explain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 # In the order of a day's work. The help text is here so that listing the commands loads none of them.
 COMMANDS: dict[str, tuple[str, str]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 
@@ -13,6 +13,7 @@ from inferplan.components.gateway.exposure import requirements
 from inferplan.components.gateway.gateway import GATEWAY_PODS, declare_gateway
 from inferplan.components.gateway.proxy_pod import STATUS_PORT
 from inferplan.components.gateway.routes import model_url
+from inferplan.components.handles import Endpoint, ModelMount, ObjectStore
 from inferplan.components.images.rewriting import image_options
 from inferplan.components.monitoring.metrics_access import MetricsAccess, Observed
 from inferplan.components.namespace import InferenceNamespace
@@ -24,11 +25,8 @@ from inferplan.infra.image_evidence import image_evidence
 from inferplan.infra.models import Models, endpoints_of, image_pulls_of
 from inferplan.infra.providers import cluster_options
 from inferplan.stackfile.facts import facts_of
+from inferplan.stackfile.stack import Stack, StackSettings
 from inferplan.stackfile.watched import watched
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import Endpoint, ModelMount, ObjectStore
-    from inferplan.stackfile.stack import Stack, StackSettings
 
 
 def compose(stack: Stack) -> None:

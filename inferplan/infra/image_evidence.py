@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from inferplan.components.spec import Spec
 from inferplan.images.catalogue import facts_of, family_of
-
-if TYPE_CHECKING:
-    from inferplan.components.spec import Spec
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 
 def image_evidence(settings: StackSettings) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pulumi
 
+from inferplan.components.gateway.api_keys import ApiKeys
 from inferplan.components.gateway.gateway import GATEWAY_PODS
 from inferplan.components.gateway.route_spec import names_for
 from inferplan.components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
@@ -15,7 +16,7 @@ from inferplan.components.monitoring.observed import observed
 from inferplan.components.naming import bounded
 from inferplan.components.nodes.image_pull import ImagePull
 from inferplan.components.preheat.preheat_job import PreheatJob
-from inferplan.components.preheat.spec import artifact_job
+from inferplan.components.preheat.spec import PreheatSpec, artifact_job
 from inferplan.components.queue.spec import queue_labels
 from inferplan.components.serving.demand import accelerators_of_others
 from inferplan.components.serving.engine import Site, TraceSink
@@ -24,12 +25,8 @@ from inferplan.components.serving.scaling import counted
 from inferplan.components.serving.spec import ModelSpec, engine_of
 from inferplan.components.serving.workload import image_of
 from inferplan.components.storage.model_store import ModelStore, SharedStore
-
-if TYPE_CHECKING:
-    from inferplan.components.gateway.api_keys import ApiKeys
-    from inferplan.components.preheat.spec import PreheatSpec
-    from inferplan.components.storage.spec import WeightsSpec
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.components.storage.spec import WeightsSpec
+from inferplan.stackfile.stack import StackSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pulumi
 from pulumi_kubernetes import Provider
 
-if TYPE_CHECKING:
-    from inferplan.components.platforms.platform import Platform
+from inferplan.components.platforms.platform import Platform
 
 
 def cluster_options(platform: Platform) -> pulumi.ResourceOptions:

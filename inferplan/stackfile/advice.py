@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from inferplan.components.serving.pod_settings import PodSettings
+from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.errors import suggestion
-
-if TYPE_CHECKING:
-    from inferplan.components.serving.pod_settings import PodSettings
-    from inferplan.components.serving.served_model import ServedModel
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 _TOKEN = re.compile(r"(_KEY|_TOKEN|_PASSWORD)$")
 # Public repositories whose own code fails with the libraries of current images: the code of ChatGLM's tokenizers has no padding_side,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from inferplan.components.handles import Endpoint
 from inferplan.components.nodes.facts import pool_facts
 from inferplan.components.serving.facts import model_facts
 from inferplan.kube.facts import Facts, StackFacts, document
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from inferplan.components.handles import Endpoint
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 
 def facts_of(spec: StackSettings, endpoints: Sequence[Endpoint], *, two_seeds: bool) -> dict[str, Any]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING
 
 from inferplan.stackfile.errors import InvalidStack, LocatedError, shown
-from inferplan.stackfile.reader import user_path
+from inferplan.stackfile.reader import StackFile, user_path
+from inferplan.stackfile.stack import StackSettings
 from inferplan.stackfile.yaml_tree import MapNode, ScalarNode, walk
 from inferplan.tables import table
-
-if TYPE_CHECKING:
-    from inferplan.stackfile.reader import StackFile
-    from inferplan.stackfile.stack import StackSettings
 
 # The mark of the passphrase of the examples.
 _OPENER = "41cddffc75a4911d"

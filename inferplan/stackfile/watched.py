@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from inferplan.components.monitoring.objectives import WatchedModel
 from inferplan.components.monitoring.rules import WatchedStack
-
-if TYPE_CHECKING:
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 
 def watched(spec: StackSettings) -> WatchedStack:

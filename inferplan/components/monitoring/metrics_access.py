@@ -7,24 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pulumi
 
+from inferplan.components.handles import Endpoint
 from inferplan.components.kubernetes import CustomResource, core, networking
 from inferplan.components.monitoring.dashboards import dashboards
 from inferplan.components.monitoring.objectives import WatchedModel, unmeasured
 from inferplan.components.monitoring.pod_monitors import pod_monitors
 from inferplan.components.monitoring.rules import RULES, WatchedStack, rule_groups
+from inferplan.components.monitoring.spec import DashboardsSpec, MonitoringSpec, PrometheusLogin
 from inferplan.components.naming import PROMETHEUS_LOGIN, bounded, labels, selector
 from inferplan.components.network import policy, server_edges, tcp
 from inferplan.components.preheat.pod import METRICS_PORT
 from inferplan.kube.names import COMPONENT_LABEL
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import Endpoint
-    from inferplan.components.monitoring.spec import DashboardsSpec, MonitoringSpec, PrometheusLogin
 
 # The component label of model servers' pods, and of preheats' pods.
 _MODEL, _PREHEAT = "model", "preheat"

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from inferplan.components.monitoring.vocabulary import Rule, either, engine_metrics, factor_of, rule, selected, sources_of, together
+from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.kube.quantity import milliseconds_of
-
-if TYPE_CHECKING:
-    from inferplan.components.serving.traffic_spec import SloSpec
 
 WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
 

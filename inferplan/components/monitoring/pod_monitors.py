@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inferplan.components.gateway.proxy_pod import STATUS_PORT
+from inferplan.components.handles import Endpoint
+from inferplan.components.monitoring.spec import MonitoringSpec
 from inferplan.components.preheat.pod import METRICS_PATH, METRICS_PORT
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from inferplan.tables import table
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import Endpoint
-    from inferplan.components.monitoring.spec import MonitoringSpec
 
 MODEL_LABEL, ENGINE_LABEL = "model", "engine"
 """The labels that every series of a model's pods gets. A label of that name that the engine sets becomes `exported_model`."""

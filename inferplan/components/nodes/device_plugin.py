@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 
 from inferplan.components.fields import present
+from inferplan.components.handles import NodeTarget
 from inferplan.components.kubernetes import apps, core
 from inferplan.components.naming import labels, selector
+from inferplan.components.nodes.accelerators import Taint
 from inferplan.components.pod_parts import tolerations_of
 from inferplan.images.catalogue import default_image
 from inferplan.kube.names import POOL_LABEL
 from inferplan.tables import table
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.nodes.accelerators import Taint
 
 COMPONENT = "device-plugin"
 _SOCKETS = "/var/lib/kubelet/device-plugins"

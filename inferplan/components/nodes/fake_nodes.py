@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from inferplan.components.handles import Capacity
 from inferplan.components.naming import MAX_NAME, bounded, content_key
-from inferplan.components.nodes.accelerators import lookup
+from inferplan.components.nodes.accelerators import Accelerator, lookup
 from inferplan.components.nodes.pool import NodeLocation, Pool
 from inferplan.components.nodes.spec import SimulatedPool
 from inferplan.kube.names import (
@@ -21,11 +22,6 @@ from inferplan.kube.names import (
     ZONE_LABEL,
 )
 from inferplan.kube.quantity import cpu_quantity, size_quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from inferplan.components.nodes.accelerators import Accelerator
 
 _DIGITS = 5
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pulumi
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.kubernetes import node
 from inferplan.components.nodes.device_plugin import DevicePlugin
 from inferplan.components.nodes.fake_nodes import fake_nodes, runtime_classes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.nodes.pool import Pool
+from inferplan.components.nodes.pool import Pool
 
 
 class NodePool(pulumi.ComponentResource):

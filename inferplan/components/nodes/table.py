@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from inferplan.components.nodes import accelerators, machines
+from inferplan.components.nodes.accelerators import Accelerator, EngineSupport
+from inferplan.components.nodes.machines import Machine
 from inferplan.components.nodes.pool import CPU_MACHINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from inferplan.components.nodes.accelerators import Accelerator, EngineSupport
-    from inferplan.components.nodes.machines import Machine
 
 _GI = 2**30
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
 
+from inferplan.components.nodes.pool import Pool
+from inferplan.components.platforms.platform import Cluster, Sections
 from inferplan.components.queue.quota import Amounts, amount_of
 from inferplan.components.serving.demand import SHARE_FOR_MODELS
 from inferplan.components.serving.packing import nodes_of_models
-
-if TYPE_CHECKING:
-    from inferplan.components.nodes.pool import Pool
-    from inferplan.components.platforms.platform import Cluster, Sections
 
 # The replicas of CoreDNS, and their requests (the EKS add-on's default, 2026-11).
 _DNS = [{"cpu": "100m", "memory": "70Mi"}] * 2

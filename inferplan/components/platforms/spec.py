@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
+from inferplan.components.gateway.exposure_spec import Access
 from inferplan.components.nodes.pool import Pool
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.components.platforms.platform import Cluster, Platform, Sections, no_controller
 from inferplan.kube.facts import ClusterFacts
-
-if TYPE_CHECKING:
-    from inferplan.components.gateway.exposure_spec import Access
 
 CloudCluster: TypeAlias = EksCluster
 CloudPool: TypeAlias = EksPool

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from inferplan.components.handles import NodeTarget
+from inferplan.components.queue.spec import PoolQuota, QueueSpec
 from inferplan.kube.names import EFA_RESOURCE, EPHEMERAL_STORAGE, HUGEPAGES
 from inferplan.kube.quantity import bytes_of, cpu_quantity, in_largest_unit, millicores_of
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.queue.spec import PoolQuota, QueueSpec
 
 _IN_BYTES = ("memory", HUGEPAGES, EPHEMERAL_STORAGE)
 Amounts = dict[str, int]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.naming import selector
 from inferplan.components.spec import DnsLabel, LabelKey, LabelValue, Spec, SpecError, renamed, rule
 from inferplan.kube.names import HOSTNAME_LABEL
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
 
 _MODEL = "model"
 _REQUIRED, _PREFERRED = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"

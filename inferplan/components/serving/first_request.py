@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from inferplan.components.nodes.pool import Pool
 from inferplan.components.serving.scaling_spec import POLLING_SECONDS
+from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.workload import budget
-
-if TYPE_CHECKING:
-    from inferplan.components.nodes.pool import Pool
-    from inferplan.components.serving.served_model import ServedModel
 
 _SCRAPE_SECONDS = 30  # the Prometheus operator's default scrapeInterval (API reference, 2026-11)
 # No source gives a figure for accelerator nodes, and none could be measured here.

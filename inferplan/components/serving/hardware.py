@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.serving.demand import uses_efa
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.serving.model_parts import PlacedModel
-    from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.model_parts import PlacedModel
+from inferplan.components.serving.served_model import ServedModel
 
 # The software aborts (exit 134) when it cannot write there: ENV HABANA_LOGS of every image (HabanaAI/Setup_and_Install
 # dockerfiles/base/Dockerfile.ubuntu24.04, 1.22.0), and the root is read-only. The directory exists, so nothing has to create it.

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from inferplan.components.handles import ModelTensors, NodeTarget, TextTensors
 from inferplan.components.serving.scaling_spec import ReplicaRange
 from inferplan.components.spec import SpecError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from inferplan.components.handles import ModelTensors, NodeTarget, TextTensors
-    from inferplan.components.storage.spec import WeightsSpec
+from inferplan.components.storage.spec import WeightsSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.queue.quota import Amounts, amount_of, pool_amounts
 from inferplan.components.serving.demand import SIDECAR, demand_of
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.served_model import ServedModel
 
 # More nodes than any pool may have.
 _ENOUGH = 10**9

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pulumi
 
-from inferplan.components.kubernetes import CustomResource, autoscaling
+from inferplan.components.handles import Endpoint
+from inferplan.components.kubernetes import CustomResource, autoscaling, meta
 from inferplan.components.naming import PROMETHEUS_LOGIN
-from inferplan.components.serving.scaling_spec import IN_FLIGHT_QUERY, MODEL, PODS, POLLING_SECONDS, Query
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import Endpoint
-    from inferplan.components.kubernetes import meta
-    from inferplan.components.serving.demand import Timing
-    from inferplan.components.serving.engine import Site
-    from inferplan.components.serving.model_parts import PlacedModel
-    from inferplan.components.serving.scaling_spec import ScalingSpec
+from inferplan.components.serving.demand import Timing
+from inferplan.components.serving.engine import Site
+from inferplan.components.serving.model_parts import PlacedModel
+from inferplan.components.serving.scaling_spec import IN_FLIGHT_QUERY, MODEL, PODS, POLLING_SECONDS, Query, ScalingSpec
 
 _SHORTEST_COOLDOWN_SECONDS = 300
 # Limits of autoscaling/v2: a window of at most an hour, periods of at most half an hour.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from inferplan.components.nodes.accelerators import Accelerator
 from inferplan.components.spec import Spec, rule
 from inferplan.kube.quantity import milliseconds_of
-
-if TYPE_CHECKING:
-    from inferplan.components.nodes.accelerators import Accelerator
 
 
 def _duration(text: str) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from inferplan.components.gateway.exposure_spec import GATEWAY
 from inferplan.components.gateway.keys import SECRET_KEY, server_key_secret
@@ -16,6 +15,7 @@ from inferplan.operations.local_gateway import nginx, stubs
 from inferplan.operations.local_gateway.profile import profiles_of
 from inferplan.operations.local_gateway.real_server import arguments_of, real_server
 from inferplan.operations.local_gateway.real_server import program as real_program
+from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.components import SERVER
 from inferplan.rehearsal.engine.wait.object_events import Event, Listener, Ready
@@ -24,11 +24,6 @@ from inferplan.rehearsal.errors import RehearsalError
 from inferplan.rehearsal.serving.programs import answering_ports, bring_up, choose_ports, folder_of
 from inferplan.stackfile.imported_keys import SECTION, plain_keys
 from inferplan.stackfile.reader import PROJECT, SECRET_KEYS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from inferplan.operations.workspace import Workspace
 
 
 @dataclass(frozen=True)

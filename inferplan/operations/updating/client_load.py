@@ -8,8 +8,8 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.kube.quantity import milliseconds_of
 from inferplan.operations.client.connection import answer
 from inferplan.operations.client.messages import DenialError
@@ -18,9 +18,6 @@ from inferplan.operations.errors import OperationError
 from inferplan.operations.local_gateway.gateway import local_contract
 from inferplan.operations.updating.rehearsal_run import Diary
 from inferplan.operations.workspace import Workspace, open_workspace
-
-if TYPE_CHECKING:
-    from inferplan.components.serving.traffic_spec import SloSpec
 
 _CLIENTS = 2
 """Clients of each model; each sends a request as soon as it has the answer to the one before."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from inferplan.components.spec import SpecError
 from inferplan.stackfile.checks import access, capacity, data, egress, key_history, names, objects, paths, placement, public_routes, queues
-
-if TYPE_CHECKING:
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 
 def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]:

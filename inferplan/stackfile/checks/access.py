@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from inferplan.components.benchmark.spec import BenchmarkSpec
+from inferplan.components.gateway.spec import GatewaySpec
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.stackfile.checks.located import unknown
-
-if TYPE_CHECKING:
-    from inferplan.components.benchmark.spec import BenchmarkSpec
-    from inferplan.components.gateway.spec import GatewaySpec
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 
 def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.platforms.node_counts import Shortage, shortages
 from inferplan.components.spec import SpecError
-
-if TYPE_CHECKING:
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:

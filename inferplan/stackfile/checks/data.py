@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from inferplan.components.naming import MAX_NAME, bounded
 from inferplan.components.nodes.accelerators import lookup
 from inferplan.components.preheat.spec import artifact_job
+from inferplan.components.serving.spec import ModelSpec
 from inferplan.components.spec import KeyPath, SpecError
+from inferplan.components.storage.fields import Store
+from inferplan.components.storage.spec import WeightsSpec
 from inferplan.kube.quantity import bytes_of
 from inferplan.stackfile.checks.located import below, unknown
-
-if TYPE_CHECKING:
-    from inferplan.components.serving.spec import ModelSpec
-    from inferplan.components.storage.fields import Store
-    from inferplan.components.storage.spec import WeightsSpec
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:

@@ -7,17 +7,15 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from inferplan.components.hosts import ANYWHERE, namespace_of, networks_of
+from inferplan.components.serving.pod_settings import PodSettings
+from inferplan.components.serving.spec import ModelSpec
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.stackfile.errors import shown
+from inferplan.stackfile.stack import StackSettings
 from inferplan.tables import table
-
-if TYPE_CHECKING:
-    from inferplan.components.serving.pod_settings import PodSettings
-    from inferplan.components.serving.spec import ModelSpec
-    from inferplan.stackfile.stack import StackSettings
 
 _HUB = "huggingface.co"
 # Fields that programs read as they are.

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from inferplan.components.gateway.consumer_spec import KeyRecord, listed
 from inferplan.components.spec import KeyPath, SpecError
-
-if TYPE_CHECKING:
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 _SECTION = "keyHistory"
 

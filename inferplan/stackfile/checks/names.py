@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from inferplan.components.gateway.keys import PROXY_EDGES, consumer_secret, server_key_secret
 from inferplan.components.naming import bounded
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.components.spec import KeyPath, SpecError
-
-if TYPE_CHECKING:
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 # Names of objects that every namespace has: the gateway's, the namespace's own, and the service account of Kubernetes.
 _RESERVED = {

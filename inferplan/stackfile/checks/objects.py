@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.kube.quantity import amount
 from inferplan.stackfile.errors import shown, suggestion
-
-if TYPE_CHECKING:
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 _MOST_NAMES = 12
 _WORDS = {"integer": "an integer", "quantity": "a quantity, for example 500m, 4 or 16Gi"}

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from inferplan.components.nodes.accelerators import lookup
 from inferplan.components.spec import SpecError
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.errors import shown
-
-if TYPE_CHECKING:
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 _PATH = re.compile(r"(?<![\w/.$)-])(/(?!/)[\w./-]+|~/[\w./-]*)")
 # What programs write, which is not in the image.

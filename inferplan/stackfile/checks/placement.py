@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from inferplan.components.nodes.accelerators import vendor_of_image
+from inferplan.components.handles import NodeTarget
+from inferplan.components.nodes.accelerators import Accelerator, vendor_of_image
+from inferplan.components.nodes.pool import Pool
+from inferplan.components.platforms.platform import Cluster
 from inferplan.components.serving.demand import accelerators_of_others, demand_of, scattered_accelerators
+from inferplan.components.serving.spec import ModelSpec
 from inferplan.components.spec import SpecError
 from inferplan.kube.names import HUGEPAGES, ZONE_LABEL
 from inferplan.kube.quantity import bytes_of, millicores_of
 from inferplan.stackfile.checks.located import below, unknown
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.nodes.accelerators import Accelerator
-    from inferplan.components.nodes.pool import Pool
-    from inferplan.components.platforms.platform import Cluster
-    from inferplan.components.serving.spec import ModelSpec
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:

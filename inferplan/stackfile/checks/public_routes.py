@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.stackfile.checks.located import unknown
-
-if TYPE_CHECKING:
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.queue.quota import amount_of, covered_resources, pool_amounts, quantity_of, quota_amounts
-from inferplan.components.queue.spec import cluster_scoped_name
+from inferplan.components.queue.spec import QueueSpec, cluster_scoped_name
 from inferplan.components.serving.demand import SIDECAR, demand_of
+from inferplan.components.serving.spec import ModelSpec
 from inferplan.components.spec import SpecError
 from inferplan.stackfile import errors as errors_of
 from inferplan.stackfile.checks.located import below, unknown
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.queue.spec import QueueSpec
-    from inferplan.components.serving.spec import ModelSpec
-    from inferplan.stackfile.stack import StackSettings
+from inferplan.stackfile.stack import StackSettings
 
 # Kueue's limits of a flavor's nodeLabels and nodeTaints (v1beta2).
 _FLAVOR_LIMIT = 8

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_aws import eks
 
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.lookups import caller_arn, role_arn
 from inferplan.components.platforms.aws.principals import principal_of, without_path
-
-if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 
 
 def auto_mode_nodes(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.platforms.aws import aws_api
@@ -12,16 +11,14 @@ from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.creation_spec import EksCreation
 from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
+from inferplan.components.platforms.platform import Sections
 from inferplan.components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE
 from inferplan.components.serving.demand import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
+from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.components.storage.spec import S3StoreSpec
 from inferplan.images.catalogue import facts_of
 from inferplan.kube.quantity import bytes_of, millicores_of
-
-if TYPE_CHECKING:
-    from inferplan.components.platforms.platform import Sections
-    from inferplan.components.serving.served_model import ServedModel
 
 # EC2 announces the end of a spot instance two minutes before; the rest is for the notice to arrive.
 _SPOT_NOTICE_SECONDS = 110

@@ -7,24 +7,20 @@ tag cluster-autoscaler-1.35.2, read 2026-11. EKS has no add-on for it (aws/conta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pulumi
 import yaml
 
 from inferplan.components.kubernetes import core
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.controller import NAMESPACE, READ, Controller
 from inferplan.components.platforms.aws.iam import Document, allow, document
 from inferplan.components.platforms.aws.node_pool import group_name
-from inferplan.components.platforms.aws.pool_spec import node_groups
+from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
+from inferplan.components.platforms.platform import Sections
 from inferplan.components.serving.demand import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
 from inferplan.images.catalogue import catalogue, default_image
-
-if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
-    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
-    from inferplan.components.platforms.aws.pool_spec import EksPool
-    from inferplan.components.platforms.platform import Sections
 
 NAME = "cluster-autoscaler"
 _PRIORITIES = "cluster-autoscaler-priority-expander"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
+from inferplan.components.gateway.exposure_spec import Access
 from inferplan.components.nodes.pool import NodeLocation, Pool
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.platforms.aws.auto_mode import preferred
@@ -18,9 +19,6 @@ from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
 from inferplan.components.platforms.platform import Cluster, Sections, no_controller
 from inferplan.components.spec import FieldError, KeyPath, rule
 from inferplan.kube.facts import ClusterFacts
-
-if TYPE_CHECKING:
-    from inferplan.components.gateway.exposure_spec import Access
 
 Controller = Literal["install", "existing", "none"]
 

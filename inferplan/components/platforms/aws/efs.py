@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pulumi
 from pulumi_aws import ec2, efs
@@ -12,13 +11,11 @@ from pulumi_aws import ec2, efs
 from inferplan.components.handles import VolumeClaim
 from inferplan.components.kubernetes import core
 from inferplan.components.naming import content_key
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.iam import access_point_only
 from inferplan.components.platforms.aws.lookups import look_up, look_up_kms_key
+from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.components.storage.static_volume import static_claim
-
-if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
-    from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 
 _DRIVER = "efs.csi.aws.com"
 _NFS = 2049

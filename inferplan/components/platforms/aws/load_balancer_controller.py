@@ -12,7 +12,7 @@ import base64
 import hashlib
 import hmac
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import pulumi
 from pulumi_aws import iam
@@ -20,15 +20,13 @@ from pulumi_aws import iam
 from inferplan.components.kubernetes import admission, core, extensions, networking
 from inferplan.components.naming import selector
 from inferplan.components.network import tcp
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.controller import NAMESPACE, READ, Controller
 from inferplan.components.platforms.aws.load_balancer_policy import controller_policy, vpc_policy
 from inferplan.components.platforms.aws.load_balancers import CONTROLLER
 from inferplan.components.platforms.aws.network import network_name
 from inferplan.images.catalogue import default_image
-
-if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
-    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 
 NAME = "aws-load-balancer-controller"
 _GROUP = "elbv2.k8s.aws"

@@ -6,16 +6,13 @@ cross the network in plain text. They do not forward gRPC: the gRPC port is reac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.spec import Spec, cidr
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # The controller's default is ELBSecurityPolicy-2016-08, which still allows TLS 1.0 (the controller's documentation, 2026-11).
 TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"

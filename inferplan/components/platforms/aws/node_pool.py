@@ -6,23 +6,20 @@ driver and no device plugin.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pulumi
 from pulumi_aws import ec2, eks, iam
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.naming import autonamed
 from inferplan.components.platforms.aws import launch_template as template
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.iam import service_trust
 from inferplan.components.platforms.aws.lookups import look_up_if_permitted
+from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.kube.names import EFA_RESOURCE, EPHEMERAL_STORAGE, HUGEPAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
-    from inferplan.components.platforms.aws.pool_spec import EksPool
 
 GROUP_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
 AUTO_MODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRegistryPullOnly")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from inferplan.components.nodes import machines
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.platforms.aws.pool_fields import EksPoolFields
 from inferplan.components.platforms.aws.pool_parts import ARM_AMIS, NVIDIA_AMIS, PLAIN_AMIS
+from inferplan.components.platforms.platform import Sections
 from inferplan.components.spec import FieldError, duplicates, rule
 from inferplan.kube.quantity import bytes_of
-
-if TYPE_CHECKING:
-    from inferplan.components.platforms.platform import Sections
 
 _GI = 2**30
 # Prefixes that EKS, Kubernetes or this project set themselves.

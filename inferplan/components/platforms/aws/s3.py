@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pulumi
 from pulumi_aws import kms, s3
 
+from inferplan.components.handles import ObjectStore
+from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.iam import ReadScope, StoreReader, tls_only
 from inferplan.components.platforms.aws.lookups import look_up_if_permitted, look_up_kms_key
+from inferplan.components.platforms.aws.store_spec import BucketCreation
 from inferplan.components.storage.model_store import object_store
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import ObjectStore
-    from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
-    from inferplan.components.platforms.aws.store_spec import BucketCreation
-    from inferplan.components.storage.spec import S3StoreSpec
+from inferplan.components.storage.spec import S3StoreSpec
 
 
 class AwsS3Store:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from inferplan.components.handles import ModelTensors, TextTensors
+from inferplan.components.handles import ModelTensors, NodeTarget, TextTensors
 from inferplan.components.serving.scaling_spec import QUEUE_TIME, Query, ScalingSignals, Signal
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.triton.models import Code
@@ -26,9 +26,6 @@ from inferplan.components.serving.triton.text_models import ANSWER_OUTPUTS, PROM
 from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
 from inferplan.components.spec import SpecError, rule
 from inferplan.components.storage.spec import relative_path
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
 
 ScriptFile = Annotated[
     str,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import BaseModel
 
 from inferplan.components.serving.ray_serve.applications import (
     AnyApplication,
@@ -12,9 +14,6 @@ from inferplan.components.serving.ray_serve.applications import (
     ServeAutoscaling,
     ServeDeployment,
 )
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 
 def serve_config(name: str, applications: dict[str, AnyApplication], *, weights: str, resource: str) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.serving.demand import demand_of
 from inferplan.components.serving.ray_serve.applications import (
     IDLE_SECONDS,
@@ -26,10 +27,6 @@ from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
 from inferplan.components.spec import FieldError, SpecError, rule
 from inferplan.kube.quantity import bytes_of, millicores_of
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
-
 
 _SIGNALS = ScalingSignals.model_validate({"ongoingRequests": 2})
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, StringConstraints, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
+from inferplan.components.handles import NodeTarget
+from inferplan.components.nodes.accelerators import Accelerator
 from inferplan.components.serving.parallel import ShardedModel
 from inferplan.components.serving.scaling_spec import IN_FLIGHT, ScalingSignals
 from inferplan.components.serving.traffic_spec import Batching
@@ -15,10 +17,6 @@ from inferplan.components.serving.triton import builds
 from inferplan.components.serving.triton.served import TritonServed
 from inferplan.components.spec import DnsLabel, Spec, SpecError, renamed, rule
 from inferplan.tables import table
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.nodes.accelerators import Accelerator
 
 # PyTorch is the default backend from TensorRT-LLM 1.0 on. The examples have the paths that the build expects from 0.19 on.
 _SINCE = {"serve": "25.09", "engines": "25.05"}

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.serving.hardware import on_gaudi
 from inferplan.components.serving.triton import builds
 from inferplan.components.serving.triton.models import ExecutedModel, FileModel, RepositoryModel
 from inferplan.components.serving.triton.text_models import VllmModel
 from inferplan.components.spec import SpecError
 from inferplan.images.catalogue import backends_of
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
 
 
 def pool_errors(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inferplan.components.serving.triton.messages import config_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _CONFIG = "config.pbtxt"
 # Triton derives a backend from the old names of platforms (core src/constants.h), and these stand for no backend of the image.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from inferplan.components.handles import ModelTensors, TextTensors
+from inferplan.components.handles import ModelTensors, NodeTarget, TextTensors
 from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.scaling_spec import IN_FLIGHT, ScalingSignals
 from inferplan.components.serving.triton import builds, ensemble
@@ -22,11 +23,6 @@ from inferplan.components.spec import Bytes, SpecError, rule
 from inferplan.components.storage.spec import WeightsSpec
 from inferplan.images.catalogue import backends_of
 from inferplan.kube.quantity import bytes_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from inferplan.components.handles import NodeTarget
 
 # Kubernetes' limit of a ConfigMap (1 MiB), less its names and metadata.
 _FILES_LIMIT = 900_000

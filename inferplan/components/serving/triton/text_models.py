@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import PositiveInt, field_validator
 
+from inferplan.components.handles import NodeTarget
+from inferplan.components.nodes.accelerators import Accelerator
 from inferplan.components.serving.triton.models import Code, ExecutedModel, RepositoryModel
 from inferplan.components.serving.triton.tensors import InputTensor, OutputTensor, tensors
 from inferplan.components.serving.vllm.engine_args import (
@@ -23,10 +25,6 @@ from inferplan.components.serving.vllm.engine_args import (
 )
 from inferplan.components.spec import Spec, rule
 from inferplan.components.storage.spec import RelativePath
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.nodes.accelerators import Accelerator
 
 _ONE_ACCELERATOR = "a generator runs on one accelerator; use kind: vllm or engine: vllm for a model that is larger"
 _DECIDED = {**DECIDED, "tokenizer": "weights says where the model is"}

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from inferplan.components.nodes.accelerators import Accelerator
 from inferplan.components.serving.model_parts import CpuBuild
 from inferplan.components.serving.parallel import ParallelSizes
 from inferplan.components.serving.pod_settings import RESERVED_ENV
 from inferplan.components.spec import rule
 from inferplan.components.storage.spec import RelativePath
 from inferplan.tables import table
-
-if TYPE_CHECKING:
-    from inferplan.components.nodes.accelerators import Accelerator
 
 VERSION = "0.32.0"
 """The version of vLLM whose argument parser listed the options in `options.txt`."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, field_validator
 from pydantic.alias_generators import to_camel
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.naming import content_key
+from inferplan.components.nodes.accelerators import Accelerator
 from inferplan.components.serving.hardware import on_gaudi
 from inferplan.components.serving.parallel import ShardedModel
 from inferplan.components.serving.remote_code import ReviewedCode
@@ -28,10 +30,6 @@ from inferplan.components.serving.vllm.engine_args import (
 )
 from inferplan.components.serving.vllm.gaudi import GaudiTuning, field_of
 from inferplan.components.spec import DnsLabel, SpecError, rule
-
-if TYPE_CHECKING:
-    from inferplan.components.handles import NodeTarget
-    from inferplan.components.nodes.accelerators import Accelerator
 
 RECIPE_VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
 # Options that inferplan sets: others would contradict the Service, the probes, the mount or the key.

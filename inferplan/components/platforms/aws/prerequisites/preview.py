@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.lookups import caller_arn
 from inferplan.components.platforms.aws.prerequisites.table import rows_with_checks, unmet
 from inferplan.components.platforms.aws.prerequisites.world import World
-
-if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
-    from inferplan.components.platforms.platform import Sections
+from inferplan.components.platforms.platform import Sections
 
 _MISSING = ("NotFound", "NoSuch", "404")
 

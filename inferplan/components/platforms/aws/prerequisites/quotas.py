@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from inferplan.components.nodes import machines
+from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.components.platforms.aws.prerequisites.table import Values, prerequisite
+from inferplan.components.platforms.aws.prerequisites.world import World
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
-
-if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.pool_spec import EksPool
-    from inferplan.components.platforms.aws.prerequisites.world import World
 
 # Instance families and the names of their quotas (EC2 user guide, "On-Demand Instance quotas" and "Spot Instance quotas", read 2026-11).
 # An account has either one spot quota for all P instances or one for P5 and one for the older ones.

@@ -6,14 +6,12 @@ import ipaddress
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
-
-if TYPE_CHECKING:
-    from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
-    from inferplan.components.platforms.platform import Sections
+from inferplan.components.platforms.platform import Sections
 
 Ask = Callable[..., Mapping[str, Any]]
 """`ask("ec2", "describe_vpcs", VpcIds=[...])`: the answer of AWS, all pages of it. An error for a missing resource has `missing` = True."""
