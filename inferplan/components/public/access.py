@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 from pydantic import TypeAdapter
@@ -113,7 +112,7 @@ class Gateway(pulumi.ComponentResource):
         spec = check.spec(NginxGatewaySpec, check.settings)
         consumers = check.spec(_Consumers, {"consumers": extras["consumers"]})
         check.stop()
-        endpoints = [_endpoint(each) for each in extras["endpoints"]]
+        endpoints = [TypeAdapter(Endpoint).validate_python(dict(each)) for each in extras["endpoints"]]
         for endpoint in endpoints:
             if unknown := sorted(set(endpoint.consumers) - consumers.consumers.keys()):
                 known = ", ".join(consumers.consumers) or "none"
@@ -127,10 +126,6 @@ class Gateway(pulumi.ComponentResource):
             name, spec, namespace=extras["namespace"], endpoints=endpoints, keys=keys, opts=pulumi.ResourceOptions(parent=self)
         ).url
         self.register_outputs({"url": self.url})
-
-
-def _endpoint(values: Any) -> Endpoint:
-    return TypeAdapter(Endpoint).validate_python(dict(values))
 
 
 def _strong(seed: str) -> str:

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.handles import Endpoint
 from inferplan.components.public.handles import ModelFilesHandle, PoolHandle, StoreHandle
-from inferplan.components.public.inputs import SPLIT, Extra, Inputs
+from inferplan.components.public.inputs import SPLIT, Inputs
 
 _HEAD = '''"""Made from the specifications by `inferplan schema --write`: the inputs and outputs of the public components."""
 
@@ -49,7 +49,7 @@ class Stub:
         for handle in (PoolHandle, StoreHandle, ModelFilesHandle, Endpoint, ConsumerSpec):
             self._type(handle)
         for name, inputs in components.items():
-            listed = [_extra(key, each) for key, each in inputs.extras.items()]
+            listed = [_Field(key, each.type, each.required, each.description) for key, each in inputs.extras.items()]
             for spec in inputs.specs:
                 listed += [each for each in self._fields(spec) if each.name not in {*inputs.omit, *inputs.extras}]
             self._add(f"{name}Args", f"The inputs of {name}.", listed)
@@ -133,10 +133,6 @@ def _members(annotation: Any) -> Iterator[Any]:
             yield from _members(each)
     elif annotation is not type(None):
         yield annotation
-
-
-def _extra(name: str, extra: Extra) -> _Field:
-    return _Field(name, extra.type, extra.required, extra.description)
 
 
 def _summary(annotation: Any) -> str:
