@@ -1,7 +1,5 @@
 """Runs every benchmark and prints each figure with its bound, its baseline or its peer."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """Measures a simulated cluster: the time to create, reuse, repair and delete it, and its memory. Its argument is the number of rounds."""
 
-from __future__ import annotations
-
 import os
 import signal
 import statistics

@@ -6,8 +6,6 @@ with bodies of 20 KB and 300 KB, and of 1,000 keys and 200 models against one.
 Needs nginx and wrk on PATH.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ Keys that are wrong in the first and in the last character of their secret are d
 Welch's t between the two must stay within the range of chance. Needs nginx on PATH.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import random

@@ -1,7 +1,5 @@
 """Times, ratios and bounds that benchmarks share, and their end: one line per figure, and one line after Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Measures the process of the policy pack: a resource over gRPC, a stack of 300 resources, and its start."""
 
-from __future__ import annotations
-
 import copy
 import os
 import subprocess

@@ -7,8 +7,6 @@ sixteen ranges at once by default: so there is also a ratio to rclone with one s
 does not depend on the server. Those two have no bound: with md5 alone, the preheat hashes every byte twice and rclone once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

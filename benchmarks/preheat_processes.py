@@ -1,7 +1,5 @@
 """The processes that the benchmarks of the preheat run: an S3 server on the loopback, rclone alone, and the payload."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

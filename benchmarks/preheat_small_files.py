@@ -5,8 +5,6 @@ is the Job's promise; the bound on time is generous, because a busy machine may 
 Run it on its own: `python -m benchmarks.preheat_small_files [count]`.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -4,8 +4,6 @@ Both are ratios of processor time of one run on one machine. The bare program de
 inputs, parents and dependencies, typed by the same SDK, with none of our code left but empty components in place of ours.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 import importlib

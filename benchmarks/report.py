@@ -1,7 +1,5 @@
 """Measures the CPU time and the peak memory of a report on a thousand resources, and on ten thousand that are all updated."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

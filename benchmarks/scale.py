@@ -4,8 +4,6 @@ Growth and bounds are of processor time of this program, which a busy machine ch
 when it runs as the process that is measured.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Tables of data next to the modules that read them."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

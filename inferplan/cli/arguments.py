@@ -1,7 +1,5 @@
 """The arguments and options that several commands share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`inferplan audit NEW --from OLD --nodes FILE`: what happens when a cluster gets these manifests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`inferplan benchmark STACK`: the result of the stack's benchmark as a table and charts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`inferplan call MODEL PROMPT`: send a prompt to a model through the gateway and print the answer as it arrives."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`inferplan changed-stacks BASE HEAD`: list the stacks that a change can touch, as JSON for a workflow's matrix."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`inferplan check [STACK...]`: check plans against the policy pack, without a cluster or network."""
 
-from __future__ import annotations
-
 import difflib
 import enum
 import io

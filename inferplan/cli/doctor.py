@@ -1,7 +1,5 @@
 """`inferplan doctor STACK`: what the AWS account and the cluster lack for a stack, and how to fix it."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Sequence

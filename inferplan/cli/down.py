@@ -1,7 +1,5 @@
 """`inferplan down STACK`: remove what `up` created, and on request the simulated cluster with it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

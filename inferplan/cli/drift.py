@@ -1,7 +1,5 @@
 """`inferplan drift STACK`: what changed on the cluster since the last update, by whom, and what to type."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Failures of a command: one message for a person, and the exit code."""
 
-from __future__ import annotations
-
 import errno
 import os
 from typing import Any

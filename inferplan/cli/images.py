@@ -1,7 +1,5 @@
 """`inferplan images STACK`: every image that the stack's pods pull, for example to copy them into a mirror."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`inferplan import FILE`: a stack file from values, a Deployment or an InferenceService of others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`inferplan init DIR`: make a repository for a project of one's own, from at most four answers."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

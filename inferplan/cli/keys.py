@@ -1,7 +1,5 @@
 """`inferplan keys show|add|retire CONSUMER`: the keys of a consumer, and which versions of them are valid."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`inferplan logs MODEL`: what the pods of a model log, read through kubectl."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The `inferplan` command: a table of sub-commands, each loaded when it is called, and the guard around all of them."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import io

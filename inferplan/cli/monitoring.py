@@ -1,7 +1,5 @@
 """`inferplan monitoring STACK --to DIR`: the rules and dashboards of a stack as files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`inferplan new STACK [--from STACK]`: create a stack from another one, with its own keys."""
 
-from __future__ import annotations
-
 import getpass
 import sys
 from typing import Annotated

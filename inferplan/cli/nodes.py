@@ -1,7 +1,5 @@
 """`inferplan nodes --context NAME`: record the nodes of a cluster as a file for `inferplan audit --nodes`."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`inferplan plan STACK`: show what the program registers, compared with an earlier plan or another revision if one is given."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`inferplan preheat MODEL --stack STACK`: preview what a preheat would move, link and remove. It moves nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Shows builds, starts and updates while they run: a line for each step, and the current waits."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`inferplan recover STACK`: explain what an interrupted update left, repair it, and make the stack match its file."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

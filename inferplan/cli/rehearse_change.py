@@ -1,7 +1,5 @@
 """`inferplan rehearse-change BASE HEAD --stack S`: apply HEAD over BASE on a simulated cluster and report what happens."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

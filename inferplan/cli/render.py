@@ -1,7 +1,5 @@
 """`inferplan render STACK --to DIR`: plain manifests and a kustomization for Argo CD or Flux, without any secret's value."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`inferplan report EVENTS...`: what a change does, for the person who decides about it. It posts nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`inferplan schema`: the JSON Schema of stack files, for editors. It derives everything and keeps nothing of its own."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The two consoles: results on standard output, progress and notices on standard error."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`inferplan simulate MODEL --stack S`: a trace or an incident, request by request, under the stack's scaling rule."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

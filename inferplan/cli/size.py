@@ -1,7 +1,5 @@
 """`inferplan size MODEL --stack S`: the cheapest way to meet a model's objective, as lines to paste. It writes nothing."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`inferplan snippet MODEL`: print code that calls a model or a route through the gateway, without the key by default."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`inferplan status STACK`: the current state of a stack on its cluster."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`inferplan toolchain`: builds the programs of the simulated cluster, once, so that nothing later waits for it."""
 
-from __future__ import annotations
-
 from inferplan.cli.progress import ProgressView
 from inferplan.operations.simulated_cluster import ensure
 

@@ -1,7 +1,5 @@
 """`inferplan top STACK`: what the models of a stack do right now, as a table that refreshes."""
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`inferplan upgrade-check [STACK]...`: what the installed version changes in stacks that an older version deployed."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

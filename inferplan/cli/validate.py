@@ -1,7 +1,5 @@
 """`inferplan validate [STACK...]`: checks stack files without a cluster, a network or a credential, and registers nothing."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Annotated
 

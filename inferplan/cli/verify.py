@@ -1,7 +1,5 @@
 """`inferplan verify PATH`: checks model caches by their READY files, anywhere."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`inferplan versions STACK`: the newest versions of EKS add-ons and node images, and the lines that pin them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from inferplan.cli.arguments import Stack, json_option

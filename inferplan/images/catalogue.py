@@ -1,7 +1,5 @@
 """The image catalogue (`catalogue.toml`, read on first use): what is known about the images that stacks run, with sources."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Names of images in a mirror: the whole upstream name below the mirror's, as `skopeo sync --scoped` copies them."""
 
-from __future__ import annotations
-
 
 def full_name(image: str) -> str:
     """`image` with its registry, which is docker.io for a name without one."""

@@ -1,7 +1,5 @@
 """Checks that a container can start in its image: which programs it calls, and which directories it must be able to write."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Wires a stack: every component, top to bottom, in dependency order. It decides nothing that the settings do not say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

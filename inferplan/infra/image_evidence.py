@@ -1,7 +1,5 @@
 """The images of a stack that the image catalogue describes, and those that it does not. Nothing is pulled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.spec import Spec

@@ -1,7 +1,5 @@
 """Wires the models of a stack: their stores, their preheats, the pulls of their images, and their servers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol

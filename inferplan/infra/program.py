@@ -1,7 +1,5 @@
 """The Pulumi program of any project: `__main__.py` calls `run`, under both engines."""
 
-from __future__ import annotations
-
 from contextvars import ContextVar
 
 from inferplan.infra.compose import compose

@@ -1,7 +1,5 @@
 """The Kubernetes provider of a stack's cluster. No credential passes through here: a kubeconfig contains a command or a context."""
 
-from __future__ import annotations
-
 import pulumi
 from pulumi_kubernetes import Provider
 

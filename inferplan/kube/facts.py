@@ -1,7 +1,5 @@
 """The facts of a stack as typed data with a version, stated by the thing that decides each; never a secret, never unknown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields

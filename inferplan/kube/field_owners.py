@@ -4,8 +4,6 @@ A field that is not in the table belongs to the program that declares it, which 
 managers are named by their programs: `metadata.managedFields` has one entry for each, with the fields that it wrote.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Marks in Pulumi's wire format, part of the protocol between program and engine (pulumi/runtime/rpc.py of the SDK)."""
 
-from __future__ import annotations
-
 from typing import Final
 
 SIGNATURE: Final = "4dabf18193072939515e22adb298388d"

@@ -1,7 +1,5 @@
 """Labels, annotations, resources and their vendors: names on which several rooms agree."""
 
-from __future__ import annotations
-
 DOMAIN = "inferplan.dev"
 POOL_LABEL = f"{DOMAIN}/pool"
 ISSUED = f"{DOMAIN}/issued"

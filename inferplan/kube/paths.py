@@ -1,7 +1,5 @@
 """Property paths as Pulumi spells them, `a.b[0]["x.y"]` (pulumi's properties_path.go): text to parts and back, and the value at a path."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Paths of the pod templates in objects of Kubernetes and of serving operators. Kinds are Pulumi's types without the version."""
 
-from __future__ import annotations
-
 LEADER_WORKER_SET = "kubernetes:leaderworkerset.x-k8s.io:LeaderWorkerSet"
 RAY_SERVICE = "kubernetes:ray.io:RayService"
 RAY_JOB = "kubernetes:ray.io:RayJob"

@@ -1,7 +1,5 @@
 """Kubernetes quantities by the rules of apimachinery's `resource.Quantity`: valid texts, exact values, and the canonical form."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from decimal import ROUND_UP, Context, Decimal

@@ -1,7 +1,5 @@
 """The check of one stack file, and the schema of all. It needs no cluster, network or credential."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ One Pulumi policy per rule would decode each resource a hundred times. The SDK r
 converted to plain data with marks for unknowns, and a separate policy blocks what could not be evaluated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path

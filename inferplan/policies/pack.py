@@ -3,8 +3,6 @@
 The settings of a stack are in `stacks/<stack>.json` of that folder.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page of each rule, for `inferplan check --explain RULE` and for `make docs`. All text comes from the rules."""
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Resources of the policy SDK as plain data with `UNKNOWN` marks, without the SDK's error for unknown values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ An engine alternates steps that only decode with steps that also read a prompt. 
 once. Prompts queue as in M/D/1, and requests wait for a slot when all are taken (Sakasegawa's formula). docs/prediction.md derives it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

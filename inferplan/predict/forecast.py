@@ -1,7 +1,5 @@
 """The forecast of one model from the facts of its stack: memory, speed, utilization and price, each with its source or a reason."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

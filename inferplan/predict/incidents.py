@@ -1,7 +1,5 @@
 """Incidents: files of events that are played on a model, before and after a change. docs/prediction.md describes the format."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The only module that knows aiconfigurator: times of an engine's steps and its memory, from kernels measured on real accelerators."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Measured profiles: results of a benchmark of one model on one pool, used while image, options and hardware are the same."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Each request goes to a ready replica at random, as a Service sends it, waits for
 for each step of that batch. The scaler looks every 15 seconds, at figures that are half a scrape old, by the rules of a HorizontalPodAutoscaler.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections import deque

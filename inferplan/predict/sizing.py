@@ -1,7 +1,5 @@
 """The cheapest pool, parallel size, replicas and batch limit that meet an objective, and the next candidates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

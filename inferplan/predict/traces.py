@@ -1,7 +1,5 @@
 """Recorded requests in the public formats of Mooncake (JSON lines) and Azure (CSV), as arrays."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """Errors of the rehearsal, each with a problem and a remedy."""
 
-from __future__ import annotations
-
 
 class RehearsalError(Exception):
     """The rehearsal cannot continue: what is wrong (lower case, no period), the remedy, and the last log lines with their file."""

@@ -1,7 +1,5 @@
 """Directories of the rehearsal, atomic writes and locks. Nothing outside the two directories is changed."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Events that long steps report while they run. A caller passes a function that takes one event."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The findings of a rehearsed upgrade: read from the event log of a run, stored as JSON, shown as a table of a report."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping

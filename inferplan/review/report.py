@@ -1,7 +1,5 @@
 """A report on previews as data. Renderers choose the form; no text here is markup yet."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace

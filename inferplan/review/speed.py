@@ -1,7 +1,5 @@
 """The part of a report on speed, which another room makes from the facts of both sides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

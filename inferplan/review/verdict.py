@@ -1,7 +1,5 @@
 """The verdict on a change: one line, and a rank that sorts changes, 0 being the worst."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from inferplan.review.capacity.figures import Figures

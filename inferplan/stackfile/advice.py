@@ -1,7 +1,5 @@
 """Warnings about valid stack files: what a user probably forgot or misspelt. They stop nothing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

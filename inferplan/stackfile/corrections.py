@@ -1,7 +1,5 @@
 """Corrections of common slips (`16GB`, `10m`, `https://host`) as a sentence such as ` Write size: 16Gi.`, or "" if none is known."""
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import Decimal

@@ -4,8 +4,6 @@ Forms: `encryptionsalt` is `v1:<salt>:v1:<nonce>:<ciphertext of the word pulumi>
 base64; the ciphertext ends with a tag of 16 bytes (AES-GCM). Source: inferplan/rehearsal/secrets.py. Nothing here decrypts or repeats a value.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Collection, Iterator

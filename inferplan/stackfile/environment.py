@@ -3,8 +3,6 @@
 Nothing here opens an environment. A plan names each value that one adds, and never has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Validation errors with their position in a file, and the exception that lists all of them."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Collection, Iterable

@@ -1,7 +1,5 @@
 """The facts of a stack, as its parts state them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ The Pulumi CLI hands a program that section as JSON with the plain keys in it. T
 the section, and puts them in, as the CLI does, before a rehearsal runs the program. It decrypts, keeps and shows no key.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping

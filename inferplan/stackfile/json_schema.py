@@ -1,7 +1,5 @@
 """Generates the JSON Schema (draft-07, for editors) of stack files from the specs."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Any

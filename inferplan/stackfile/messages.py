@@ -1,7 +1,5 @@
 """Turns pydantic's errors into messages for the user: the path as written, the value, the allowed values, the closest name."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """Finds parts of this project's public examples in other stacks: keys that anyone can derive, and reserved names and ids."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

@@ -1,7 +1,5 @@
 """Reads `stacks/Pulumi.<stack>.yaml` as the Pulumi CLI reads it, with the line and column of every value. It decrypts nothing."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Iterator

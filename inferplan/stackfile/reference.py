@@ -1,7 +1,5 @@
 """Writes the reference of stack files in Markdown, from their JSON Schema: `python -m inferplan.stackfile.reference docs/reference/stack-file.md`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The validation errors of a stack as an exception that both engines understand. Unlike `errors`, it needs the Pulumi SDK."""
 
-from __future__ import annotations
-
 import pulumi
 
 from inferplan.stackfile.errors import InvalidStack

@@ -1,7 +1,5 @@
 """Looks up a path of a user's data in the JSON Schema of a spec, for errors: the allowed keys, and what they mean."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any

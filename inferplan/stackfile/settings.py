@@ -1,7 +1,5 @@
 """Loads a stack as one frozen value: the only reader of Pulumi's configuration, the stack's name and the environment."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Prepares an invalid stack for further checks: without its invalid entries, or with a valid sample in place of each invalid value."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Collection
 from typing import Any

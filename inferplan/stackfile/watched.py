@@ -1,7 +1,5 @@
 """A stack as its rules for Prometheus see it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from inferplan.components.monitoring.objectives import WatchedModel

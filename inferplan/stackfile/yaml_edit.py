@@ -1,7 +1,5 @@
 """Edits YAML text that `read_tree` accepts, and keeps every other byte. Raises KeyError for a path, ValueError for a layout."""
 
-from __future__ import annotations
-
 import re
 
 from inferplan.components.spec import KeyPath

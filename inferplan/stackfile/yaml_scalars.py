@@ -1,7 +1,5 @@
 """Reads unquoted YAML scalars as Go's yaml.v3 does, and finds those that other parsers read differently."""
 
-from __future__ import annotations
-
 import re
 
 Scalar = str | int | float | bool | None

@@ -1,7 +1,5 @@
 """The Job that compares models: it calls them through the gateway with a consumer's key and prints a table to its log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

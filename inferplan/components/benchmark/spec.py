@@ -1,7 +1,5 @@
 """The settings of a benchmark: the models to compare, the lengths of prompts, and the concurrency."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The address /v1 of every model: which name in a body means which model, and what each consumer may call."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count

@@ -1,7 +1,5 @@
 """Public routes: names at /v1 that stand for one or several models, so that a name moves between models without a change of clients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 

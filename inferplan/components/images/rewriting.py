@@ -1,7 +1,5 @@
 """Applies a stack's `images` to every pod: names in the mirror, and pull secrets. One place for all components, also for extra objects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pulumi

@@ -1,7 +1,5 @@
 """The sources of images: a mirror of the registries, and the Secrets that open private ones."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The Grafana dashboards of a stack, rendered from the table of panels in `dashboards.toml`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

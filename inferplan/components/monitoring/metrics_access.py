@@ -3,8 +3,6 @@
 It neither installs nor configures Prometheus. vLLM serves its API on the same port as its metrics; API calls require its key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The objectives of models as recording rules: the share of bad requests over several windows, from which burn-rate alerts are made."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Pods, not Services: no Service has the gateway's status port, and Prometheus needs every replica.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any

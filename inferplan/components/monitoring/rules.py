@@ -1,7 +1,5 @@
 """The rules of a stack for Prometheus: the vocabulary, what the stack file says as series, objectives, and alerts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """The settings of monitoring: the Prometheus that reads the metrics, how it finds them, and where engines send traces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit

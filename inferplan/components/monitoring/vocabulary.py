@@ -1,7 +1,5 @@
 """One vocabulary over the metrics of every engine: terms by namespace and model, as recording rules."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any

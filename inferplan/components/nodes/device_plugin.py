@@ -1,7 +1,5 @@
 """Device plugins on the nodes that this stack creates, by kind of node: they report its accelerators or EFA interfaces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

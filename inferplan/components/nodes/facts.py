@@ -1,7 +1,5 @@
 """The facts of a node pool, whichever cloud or person provides it."""
 
-from __future__ import annotations
-
 from inferplan.components.nodes.pool import MachineShape, Pool
 from inferplan.kube.facts import PoolFacts
 

@@ -1,7 +1,5 @@
 """Fake nodes: Node objects for kwok, shaped like the machines of a pool. It only builds manifests; kwok sets conditions and addresses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

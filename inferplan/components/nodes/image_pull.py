@@ -1,7 +1,5 @@
 """Pulls the images of models onto every node of a pool, before servers start, and onto nodes that join later."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pulumi

@@ -1,7 +1,5 @@
 """The table of instance types (`machines.csv`, `ec2_cpu.csv`, read on first use): their resources, and those that are left for pods."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The nodes of a stack inside its cluster: fake nodes of simulated pools, RuntimeClasses and device plugins."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The base class of node pools: its fields, and the questions that every pool answers. It does not know where nodes come from."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The settings of `nodePools`: existing nodes, fake nodes of the simulated cluster, and those that clouds create."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal

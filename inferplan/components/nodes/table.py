@@ -1,7 +1,5 @@
 """Writes the page of accelerators and instance types from their tables: `python -m inferplan.components.nodes.table docs/reference/accelerators.md`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path

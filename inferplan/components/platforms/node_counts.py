@@ -1,7 +1,5 @@
 """The numbers of nodes that the pools of a stack have, and those that its pods need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil

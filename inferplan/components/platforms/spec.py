@@ -1,7 +1,5 @@
 """The platforms: every kind of cluster, and the kinds of pools that clouds add. A cloud is added here, by its own folder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 

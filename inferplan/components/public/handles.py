@@ -3,8 +3,6 @@
 They are plain data, so that programs in every language can pass them on, or write them by hand for something that exists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """The inputs of a public component: which specifications they come from, and how they are checked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar

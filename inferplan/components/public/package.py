@@ -1,7 +1,5 @@
 """The components as a package for every language of Pulumi: the list of them, their types, their schema, and the provider that hosts them."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ A default and the allowed values are part of a description, since Pulumi's schem
 which is described too, except the unions of a scalar and one model: they are two inputs.
 """
 
-from __future__ import annotations
-
 import inspect
 import types
 from collections.abc import Iterable, Iterator, Mapping

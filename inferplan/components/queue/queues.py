@@ -1,7 +1,5 @@
 """The Kueue objects of a stack: a flavor per pool, and a ClusterQueue, a LocalQueue and priorities per queue."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

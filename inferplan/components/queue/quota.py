@@ -1,7 +1,5 @@
 """Computes the quota of a queue for each pool and resource, without Kubernetes packages, so that validation can use it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from inferplan.components.handles import NodeTarget

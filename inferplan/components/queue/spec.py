@@ -1,7 +1,5 @@
 """The settings of a Kueue queue in Kueue's terms: pools, quotas and priorities, and the names and labels of its objects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal
 

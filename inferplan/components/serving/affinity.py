@@ -1,7 +1,5 @@
 """The affinity of a model's pods on the nodes of their pool: terms on nodes, and models to share nodes with or to avoid."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal

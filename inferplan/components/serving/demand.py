@@ -1,7 +1,5 @@
 """The requests of one replica, and the times that it has to start, drain and roll out. Every timeout of a model comes from here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, gcd

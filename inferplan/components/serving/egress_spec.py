@@ -1,7 +1,5 @@
 """The outgoing traffic of a model's pods: servers that they may call by network, and a proxy. By default: DNS and their model store."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Self
 from urllib.parse import urlsplit

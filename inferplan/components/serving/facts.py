@@ -1,7 +1,5 @@
 """The facts of a model, whichever engine serves it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The expected time of the first request to a model without replicas, in parts. Each part names its source."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from inferplan.components.nodes.pool import Pool

@@ -1,7 +1,5 @@
 """Replicas of one pod as a Deployment, and of several pods (a leader that serves, workers that join it) as a LeaderWorkerSet."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 

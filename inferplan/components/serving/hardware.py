@@ -1,7 +1,5 @@
 """Environment that accelerators and networks require of pods of any engine: Gaudi's software, and EFA, Amazon's network between nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from inferplan.components.handles import NodeTarget

@@ -1,7 +1,5 @@
 """The objects of one model that is served from a Deployment or a LeaderWorkerSet, inside the cluster, the same for every engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The parallel sizes of one replica, in the words that vLLM and TensorRT-LLM share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The settings of a model's pods that Kubernetes defines: variables from Secrets, volumes, tolerations, classes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Python files of a model that a server runs, after a review of one revision."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal
 

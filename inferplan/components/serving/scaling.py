@@ -1,7 +1,5 @@
 """The scaler of a model, which owns `spec.replicas`: a KEDA ScaledObject on metrics, or a HorizontalPodAutoscaler on CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast

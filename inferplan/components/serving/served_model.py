@@ -1,7 +1,5 @@
 """The settings that models of every engine share. Validation of the stack checks that a pool, store and consumer exist."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal

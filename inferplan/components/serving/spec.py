@@ -1,7 +1,5 @@
 """The union of every engine's models, discriminated by `engine`, and the engine of each: a folder, a name and a case of `engine_of`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, assert_never, get_args
 

@@ -1,7 +1,5 @@
 """The traffic that a model is planned for, and the objective of its users. Predictions and alerts read them; nothing that runs does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Volumes of model pods: scratch space, the model's files, artifacts, and what the user adds; and init containers that verify files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import pulumi

@@ -1,7 +1,5 @@
 """The pods of model servers, the same for every engine: placement, identity, probes, volumes, rollout."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The model stores that need no cloud: each gives its readers a handle; an NFS export becomes a static volume and its claim."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol

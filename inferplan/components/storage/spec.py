@@ -1,7 +1,5 @@
 """The settings of model stores, and of the weights that a model reads from one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Existing storage as a PersistentVolume and the only claim that can bind it: NFS exports and disks of nodes. Nothing is provisioned."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

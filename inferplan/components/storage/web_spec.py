@@ -1,7 +1,5 @@
 """The settings of model stores on the web, which are only read: an HTTP(S) server, and a Hugging Face hub."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal

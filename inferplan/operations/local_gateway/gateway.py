@@ -1,7 +1,5 @@
 """The local gateway of a rehearsal: the stack's gateway and stubs of its models on 127.0.0.1, in step with the simulated cluster."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Nothing else of the local gateway knows nginx.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The latency and the failures of stubs, as an option of a command states them: `ttft=300ms,itl=30ms,tokensPerSecond=2000,failEvery=0`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated
 

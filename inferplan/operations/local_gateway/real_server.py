@@ -1,7 +1,5 @@
 """A real server of one model on this computer: the CPU build of its engine, with the arguments that the plan gives its pods."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping

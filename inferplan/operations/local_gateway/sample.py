@@ -1,7 +1,5 @@
 """One question to a model of a stack that has just been rehearsed, and its answer."""
 
-from __future__ import annotations
-
 import time
 
 from inferplan.operations.client.connection import answer

@@ -1,7 +1,5 @@
 """The stubs of a stack's models: their settings as the process of the stubs reads them (rehearsal/serving/payload)."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

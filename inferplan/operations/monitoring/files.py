@@ -1,7 +1,5 @@
 """The rules and dashboards of a stack as files, for a Prometheus without its operator and a Grafana without its sidecar."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The figures of models straight from the metrics pages of their pods, through the API server."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import defaultdict

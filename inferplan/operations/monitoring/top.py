@@ -4,8 +4,6 @@ Replicas come from the cluster, by the same reads as `inferplan status`. Figures
 the pods through the API server, which needs the right to get pods/proxy.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import urllib.error

@@ -1,7 +1,5 @@
 """Notes for the person who plans or applies a stack: missing capacity, open egress, keys that expire, messages of the program."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import date, timedelta
 

@@ -4,8 +4,6 @@ Every object is in its own file, in the order of its dependencies. A Secret of t
 that must exist. No value of a secret is in the result.
 """
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

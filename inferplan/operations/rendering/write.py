@@ -1,7 +1,5 @@
 """Writes rendered manifests to a folder that holds nothing else, and removes what an earlier run wrote."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from inferplan.operations.errors import OperationError, RequestError

@@ -1,7 +1,5 @@
 """A new repository for a project of its own: files from `template`, one stack with its own secrets."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets as randomness

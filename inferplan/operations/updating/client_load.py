@@ -1,7 +1,5 @@
 """Clients of one revision of a stack, which call its models through the local gateway until SIGINT, and record what they meet."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

@@ -4,8 +4,6 @@
 configuration, so the difference is the upgrade alone, without later edits of the stack file.
 """
 
-from __future__ import annotations
-
 import lzma
 from collections.abc import Iterator
 from dataclasses import dataclass

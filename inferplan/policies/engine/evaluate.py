@@ -1,7 +1,5 @@
 """Runs rules on resources and stacks. What a rule cannot check is reported, and no message contains a value of a resource."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The identity of a policy pack: its version, the number of its rules, and a hash of its files and of those that its rules read."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """All rules in the modules of `inferplan/policies/rules`, in the order of their ids."""
 
-from __future__ import annotations
-
 import pkgutil
 from collections.abc import Mapping
 from functools import cache

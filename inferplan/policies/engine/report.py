@@ -1,7 +1,5 @@
 """The result of checking a stack: violations, advice, and exemptions with their expiry dates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Settings of a stack for the pack: levels, parameters and exemptions. Wrong settings are rejected as a whole, with every error."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime as dt
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The format of a settings file, with a sentence for each mistake in it."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal

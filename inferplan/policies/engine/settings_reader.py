@@ -1,7 +1,5 @@
 """Reads the settings of a stack. pydantic is imported only if there are any."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ARNs and actions of IAM, and which patterns match them, by the IAM User Guide (read 2026-11-22)."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Rules: "IAM JSON policy elements: Condition operators" and "Conditions with mult
 Guide, read 2026-11-22. An unknown operator holds for every request.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import ipaddress
 import operator as compare

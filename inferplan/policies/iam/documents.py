@@ -1,7 +1,5 @@
 """IAM policy documents, as JSON text or as maps, statement by statement, and the resources that carry them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple

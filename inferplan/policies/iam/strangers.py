@@ -5,8 +5,6 @@ every such key, one of these values or its absence passes all conditions. Other 
 are the stranger's choice and limit no one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from inferplan.policies.iam.arns import is_wild, parse_arn

@@ -1,7 +1,5 @@
 """Requests for accelerators, and what they need from a pod."""
 
-from __future__ import annotations
-
 import re
 
 from inferplan.kube.names import HUGEPAGES, RESOURCE_VENDORS

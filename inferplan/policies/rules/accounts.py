@@ -1,7 +1,5 @@
 """Other AWS accounts: who may use roles and data of the stack, and where its data goes."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping

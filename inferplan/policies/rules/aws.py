@@ -1,7 +1,5 @@
 """EKS clusters and node groups, and settings of AWS networks, keys and registries."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Connections of pods to hosts outside the stack, and the verification of certificates."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """EC2 networks, instances and volumes, and EFS file systems."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 from inferplan.policies.engine.fields import Field

@@ -1,7 +1,5 @@
 """Entry points of the cluster: Ingresses, routes, Gateways and their policies."""
 
-from __future__ import annotations
-
 import re
 
 from inferplan.policies.engine.fields import Field

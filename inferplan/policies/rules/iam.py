@@ -1,7 +1,5 @@
 """AWS IAM policies and roles."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Container images."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """API keys in Kubernetes Secrets: age, versions, entropy, and servers that require one. No message contains a part of a key."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import datetime as dt

@@ -1,7 +1,5 @@
 """Services and network policies."""
 
-from __future__ import annotations
-
 from inferplan.kube.names import COMPONENT_LABEL
 from inferplan.policies.engine.fields import Field, any_matching
 from inferplan.policies.engine.resource import Resource, Stack, objects

@@ -1,7 +1,5 @@
 """Pod Security Standards: what a restricted pod and its namespace must set."""
 
-from __future__ import annotations
-
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Parameters, Violations, must_be, resource_rule, stack_rule, violation, violations

@@ -1,7 +1,5 @@
 """Pods and Jobs: resources, tokens, placement and labels."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Start, health and shutdown of servers."""
 
-from __future__ import annotations
-
 import re
 
 from inferplan.kube.names import INSTANCE_LABEL, MODEL_SIZE

@@ -1,7 +1,5 @@
 """Kubernetes roles, bindings and admission webhooks."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from inferplan.policies.engine.fields import Field

@@ -1,7 +1,5 @@
 """Replicas, disruption budgets and the order of a rollout."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.kube.pod_templates import LEADER_WORKER_SET

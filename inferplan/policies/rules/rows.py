@@ -1,7 +1,5 @@
 """Rules without code: rows of `rules.toml` that say which values the fields of pods, containers or objects must have."""
 
-from __future__ import annotations
-
 from inferplan.policies.engine.rule import RULES, Rule, make_rule
 from inferplan.policies.subjects.pods import CONTAINERS, PODS
 from inferplan.policies.subjects.tables import Row, Table, violations_of

@@ -1,7 +1,5 @@
 """S3 buckets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Places that must not hold or read secrets."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib

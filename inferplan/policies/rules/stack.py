@@ -1,7 +1,5 @@
 """The stack as a whole: providers, kinds and protection."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Volumes, storage classes and mounts of model stores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 

@@ -5,8 +5,6 @@ the devices. Rules are waived only for the vendor's image in the shape of the ve
 container, every rule applies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple

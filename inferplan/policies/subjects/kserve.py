@@ -1,7 +1,5 @@
 """Pods, containers and models in KServe's kinds (API of August 2026), without merging runtimes into services."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

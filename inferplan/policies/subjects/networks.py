@@ -1,7 +1,5 @@
 """Network policies: what they isolate and admit, and when CIDR blocks cover the internet."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Iterator
 from functools import lru_cache

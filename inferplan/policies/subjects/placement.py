@@ -1,7 +1,5 @@
 """Labels, selectors, taints, nodes, claims of devices and queues of a stack: where its pods can run."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The image and the command line of a container, word by word through shells and references to the environment."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping

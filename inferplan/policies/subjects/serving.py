@@ -1,7 +1,5 @@
 """Engines and models of containers, from their images and command lines."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

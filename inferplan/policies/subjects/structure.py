@@ -1,7 +1,5 @@
 """Pods in objects of unknown kinds: each map with a list of containers is a pod."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

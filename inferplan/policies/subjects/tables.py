@@ -5,8 +5,6 @@ a first `**` any depth; `\\.` is a dot in a key) or several `paths`, one test an
 field has one of its values, or is not set if there are none. With `each`, the path of a list, `path` and `when` are those of its items. Booleans and numbers are compared as text, because Kubernetes and AWS accept both.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol

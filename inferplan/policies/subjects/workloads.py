@@ -1,7 +1,5 @@
 """Workloads that keep replicas running, how they roll out, and those that serve models."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """Start, change, repair and end the processes that answer requests. They belong to the cluster and keep their files in its directory."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Download or build the control plane's programs once, into a directory named by the digest of its inputs that appears by one rename."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """CustomResourceDefinitions of the projects that stacks use, from pinned Go modules (`crds.toml`) or our own in `definitions`."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

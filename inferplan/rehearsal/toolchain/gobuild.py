@@ -1,7 +1,5 @@
 """Run `go build` for one pinned program, report its progress and explain its failures."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """The programs to build (`programs.toml`): Go modules, flags, and the digest of the result."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform

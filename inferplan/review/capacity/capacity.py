@@ -1,7 +1,5 @@
 """Accelerators and memory of each pool: what its nodes offer and what the workloads on it request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal

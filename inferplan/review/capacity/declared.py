@@ -1,7 +1,5 @@
 """The inputs of a stack's resources before and after a change, from which capacity, cost and rollouts are computed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Capacity, cost and rollout of a change as tables, with notes on the basis of the figures."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Forecast of a workload's rollout from its declaration: strategy, maximum duration and unavailable replicas, but no DaemonSets."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The budget of a stack, and whether its cost exceeds it."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Monthly cost of a stack in Decimal, from a dated price list. Parts without a price are named, never guessed."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal

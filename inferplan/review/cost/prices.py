@@ -1,7 +1,5 @@
 """The dated price list and the shapes of machines, from the data files of this package; no network is used."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 from functools import cache

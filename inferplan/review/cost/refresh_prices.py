@@ -4,8 +4,6 @@ Run as `python -m inferplan.review.cost.refresh_prices` with AWS credentials tha
 set `date` in `data/prices.toml`. Shapes stay as they are: only prices are asked for.
 """
 
-from __future__ import annotations
-
 import csv
 import datetime as dt
 import io

@@ -1,7 +1,5 @@
 """Property changes of one resource, from the provider's detailed diff or from the inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

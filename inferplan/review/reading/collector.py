@@ -1,7 +1,5 @@
 """Folds the engine's records of one resource into one step: a replacement's three, a refresh's two, a failure's three."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The events of Pulumi's engine (apitype's events.go) as far as a report needs them, the digest of `preview --json`, and URNs."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field

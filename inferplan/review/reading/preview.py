@@ -1,7 +1,5 @@
 """One run of the engine as a report sees it: summaries of what happens to each resource, once, and how the run ended."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Reads engine events (one JSON object a line, or one after the other) and digests into previews, also incomplete ones."""
 
-from __future__ import annotations
-
 import gc
 import io
 from collections import Counter

@@ -1,7 +1,5 @@
 """JSON values one after the other, one a line or not, from a stream that may be truncated, huge or not JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO

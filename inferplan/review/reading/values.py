@@ -1,7 +1,5 @@
 """Property values as a report shows them: secrets never, computed values as what they are, the rest in few words."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

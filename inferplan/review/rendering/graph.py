@@ -1,7 +1,5 @@
 """A picture of the components that change: a mermaid graph, or a tree in text where there are too many for a graph."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The report as one HTML page: no network, dark and light, filterable. Everything foreign is escaped by the template engine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files

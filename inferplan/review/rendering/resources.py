@@ -1,7 +1,5 @@
 """The changed resources as Markdown: a fold for each, with the table of its properties."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Foreign text made safe: colours and control characters taken out, credentials hidden, Markdown and HTML disarmed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache

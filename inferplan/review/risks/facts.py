@@ -1,7 +1,5 @@
 """Risks of changed facts: `data/facts.toml` says what a change means. A fact that is unlisted, missing or unreadable is a risk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

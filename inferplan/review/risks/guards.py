@@ -1,7 +1,5 @@
 """The guards of a stack before and after a change, read as plain JSON: its budget, and the settings and exemptions of its policies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

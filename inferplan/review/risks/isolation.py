@@ -1,7 +1,5 @@
 """Running pods that a change isolates: without a NetworkPolicy that selects them they have every connection, with one only what it allows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

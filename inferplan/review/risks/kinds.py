@@ -1,7 +1,5 @@
 """Tables from `data`: operations on kinds, risky and harmless changes of properties. What no table lists is never harmless."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

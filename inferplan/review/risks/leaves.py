@@ -1,7 +1,5 @@
 """The values inside of a resource's inputs, by path, and those of them that differ from other inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers held against what needs them: memory against the weights that it has to load, quotas against the declared pods."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Policy results, put together by policy: what is violated, how bad that is, what to do, and what could not be judged."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Applies the rules on properties to the change of one resource. Rules name values by their path."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator

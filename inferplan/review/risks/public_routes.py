@@ -1,7 +1,5 @@
 """Requests of public routes that move to another model, and those that a change leaves without a replica."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from inferplan.kube.facts import Subjects

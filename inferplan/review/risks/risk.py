@@ -1,7 +1,5 @@
 """Risks of a step, by the tables of `kinds`: deletions, replacements, harmful changes of properties, lost protection."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 

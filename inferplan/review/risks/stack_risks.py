@@ -1,7 +1,5 @@
 """All risks of a stack: those of its steps, and those that only several resources together show."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Cross-checks between the sections of a stack. Pure, and all errors at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.spec import SpecError

@@ -1,7 +1,5 @@
 """Checks access: known consumers, a gateway that checks their keys, a seed to derive the keys from, and a benchmark that may call models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.benchmark.spec import BenchmarkSpec

@@ -1,7 +1,5 @@
 """Checks that nodes and scalers are enough: pools that get the nodes their pods need, and signals that a scaler can read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pydantic.alias_generators import to_camel

@@ -1,7 +1,5 @@
 """Checks where files of models and artifacts come from and go to: stores must exist, be of a supported kind and large enough."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import accumulate

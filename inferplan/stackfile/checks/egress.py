@@ -1,7 +1,5 @@
 """Checks that a model's pods can reach what its variables and arguments call: URLs, proxies, hubs, indexes, services by token."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

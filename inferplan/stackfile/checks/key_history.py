@@ -1,7 +1,5 @@
 """Checks that no revoked key returns: every version that a consumer ever had is valid, or recorded as spent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.gateway.consumer_spec import KeyRecord, listed

@@ -1,7 +1,5 @@
 """Checks names: reserved or too long ones, and objects that two entries of a stack would both create."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.gateway.keys import PROXY_EDGES, consumer_secret, server_key_secret

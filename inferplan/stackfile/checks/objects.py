@@ -1,7 +1,5 @@
 """Checks the fields of `extraObjects` against Kubernetes' own types (`inferplan/kube/object_types.json`), so that no API server is needed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Checks that no volume of a model's pods hides a file of the image that the model's settings name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

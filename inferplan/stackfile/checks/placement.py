@@ -1,7 +1,5 @@
 """Checks that models fit their pools: accelerators, memory, engine, replicas, and terms on nodes and other models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from inferplan.components.handles import NodeTarget

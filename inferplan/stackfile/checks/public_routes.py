@@ -1,7 +1,5 @@
 """Checks public routes: their models and consumers exist, servers accept their names, and no name means two things."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.gateway.route_spec import RouteSpec

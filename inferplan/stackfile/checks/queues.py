@@ -1,7 +1,5 @@
 """Checks that quotas of queues fit their pools, and that models fit their queues."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 Sources: EKS user guide, "Learn about Amazon EKS Auto Mode Managed instances" and "Create a Node Class for Amazon EKS", read 2026-11.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from inferplan.components.platforms.aws.pool_fields import EksPoolFields, NodeKind

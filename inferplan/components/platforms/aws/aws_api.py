@@ -1,7 +1,5 @@
 """Values that the AWS API accepts (`aws_api.json`) and offers of instance types (`offerings.json`): a plan rejects the others offline."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass

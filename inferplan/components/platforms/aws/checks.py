@@ -1,7 +1,5 @@
 """Checks the AWS parts of a stack against each other: pools and stores on EKS, zones, processors, spot capacity, node updates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.gateway.spec import NginxGatewaySpec

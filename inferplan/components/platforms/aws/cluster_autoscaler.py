@@ -4,8 +4,6 @@ Source: kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws (README.md a
 tag cluster-autoscaler-1.35.2, read 2026-11. EKS has no add-on for it (aws/containers-roadmap#1167, open).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pulumi

@@ -1,7 +1,5 @@
 """The settings of an EKS cluster: an existing one, or one to create with its network."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """The controllers in the namespace `cluster-controllers`: an AWS role, permissions in the cluster, a token, and network access to AWS."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The settings of a created EKS cluster and its network, and the types of AWS names that clusters and pools share."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The AWS Load Balancer Controller (2.6 or later) of the cluster creates them, or 
 cross the network in plain text. They do not forward gRPC: the gRPC port is reachable only inside the cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Looks up existing AWS resources that a stack names, and the caller's identity, so that errors name the field to correct."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial

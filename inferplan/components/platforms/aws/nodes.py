@@ -1,7 +1,5 @@
 """The nodes of a stack on EKS: managed node groups, and the pools of EKS Auto Mode with what these need inside the cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The settings of a pool of EC2 instances, and what follows from them: node type, labels, zones, capacity. `pool_spec.py` checks them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """The parts of a pool's settings: AMI and volume types, size, reservation, root volume, update."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """A pool of EC2 instances as EKS managed node groups, and the rules of EC2 and EKS for its settings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.nodes import machines

@@ -1,7 +1,5 @@
 """The settings of AWS storage, kept at a destroy unless retain is false: a bucket to create, and an EFS file system."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -4,8 +4,6 @@ botocore's service models give the enumerations. The answers of AWS that moto re
 the instance types without accelerators (DescribeInstanceTypes, for the types in inferplan/review/data/ec2.csv). Both are in the development group.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """A PyTriton process in a pod, on NVIDIA or Gaudi: the script and its settings. The objects are those of every model."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """The settings of a PyTriton service: text generation that inferplan ships, or a bind script of your own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """The settings of applications and deployments of Ray Serve, of the cluster's head and of its autoscaler, with Ray's names in camelCase."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self

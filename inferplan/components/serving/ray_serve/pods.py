@@ -1,7 +1,5 @@
 """The pods of a Ray cluster: a head without accelerators, workers with them. KubeRay adds Ray's command and its probes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pulumi

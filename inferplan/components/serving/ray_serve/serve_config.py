@@ -1,7 +1,5 @@
 """Builds the `serveConfigV2` of a service's applications, with Ray's names (ray/serve/schema.py, 2.60)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A Ray cluster with Serve applications, as the RayService that KubeRay reconciles, on NVIDIA or Gaudi."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

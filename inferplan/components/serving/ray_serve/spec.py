@@ -1,7 +1,5 @@
 """The settings of a Ray Serve service: its applications, its worker pods (`replicas`), and the replacement of its cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from math import ceil

@@ -1,7 +1,5 @@
 """The engines of a model, identified by what decides their bytes, and the Job that builds them before any of its servers starts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

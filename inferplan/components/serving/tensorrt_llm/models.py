@@ -1,7 +1,5 @@
 """The models of a TensorRT-LLM repository and its files, named as in NVIDIA's templates: the engine with the steps around it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any

@@ -4,8 +4,6 @@
 tensorrt_llm/commands/serve.py and tensorrt_llm/serve/openai_server.py of NVIDIA/TensorRT-LLM, 1.2 (read 2026-11).
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

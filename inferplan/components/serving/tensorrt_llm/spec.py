@@ -1,7 +1,5 @@
 """The settings of a model behind TensorRT-LLM: `trtllm-serve`, or with `build` engines that a Job builds and Triton serves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 

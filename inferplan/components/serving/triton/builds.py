@@ -1,7 +1,5 @@
 """The builds of NVIDIA's Triton image: the backends of each, and the versions of vLLM and TensorRT-LLM of each release."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Ensembles: graphs of a repository's models that are called as one, checked as Triton checks them when it loads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Literal

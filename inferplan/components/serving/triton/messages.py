@@ -1,7 +1,5 @@
 """Triton's ModelConfig message, and its text form."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location

@@ -1,7 +1,5 @@
 """Checks of a Triton service against its pool: backends that the image and the accelerators have, and instances that fit them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 
 from inferplan.components.handles import NodeTarget

@@ -1,7 +1,5 @@
 """Builds a Triton model repository from its spec: config.pbtxt of each model, and the sources that python models run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from importlib.resources import files

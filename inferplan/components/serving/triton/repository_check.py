@@ -1,7 +1,5 @@
 """Checks of an existing model repository in a readable directory, for errors that keep Triton from loading a model."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Scheduling of Triton's models, in the words of its ModelConfig message: batches, sequences, versions, rate limits, warm-up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 

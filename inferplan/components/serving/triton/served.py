@@ -1,7 +1,5 @@
 """The settings of every model behind a tritonserver that inferplan starts: ports, metrics, and loading once, at start."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar
 

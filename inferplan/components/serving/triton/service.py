@@ -4,8 +4,6 @@ With `frontend: openai`, Triton's own OpenAI frontend serves models of the vllm 
 Its options, routes and restrictions: python/openai (main.py, api_restriction.py, README.md) of triton-inference-server/server, v2.71.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The settings of a Triton server: a model repository, and limits of the server. Words and values are Triton's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Tensors of Triton's models in the words of its ModelConfig message, and the tensors that clients send and receive."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, TypeVar
 

@@ -1,7 +1,5 @@
 """Models that generate text: the shipped generators, and vLLM's engine behind Triton's vllm backend."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from importlib.resources import files

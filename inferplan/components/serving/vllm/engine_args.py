@@ -1,7 +1,5 @@
 """The arguments of vLLM's engine, by vLLM's names, for `vllm serve` and for Triton's vllm backend."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path

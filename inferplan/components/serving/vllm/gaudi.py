@@ -3,8 +3,6 @@
 Names, values and defaults: vllm-gaudi docs/configuration/env_variables.md (0.26.0, 2026-08). The plugin decides about settings that are absent.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Annotated, Literal

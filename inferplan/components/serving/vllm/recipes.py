@@ -4,8 +4,6 @@ The server itself works on a local disk and cannot write to the store, since loc
 weights (vllm-gaudi docs/configuration/warm-up/managing_warm-up.md, v0.26.0, "Storage Recommendations").
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A model behind vLLM's OpenAI-compatible server, on NVIDIA or Gaudi: its arguments and variables. The objects are those of every model."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import pulumi

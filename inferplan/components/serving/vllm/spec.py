@@ -1,7 +1,5 @@
 """The settings of a model behind vLLM, with vLLM's names and values. vLLM decides about those that are not set."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache

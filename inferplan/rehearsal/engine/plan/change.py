@@ -1,7 +1,5 @@
 """Changes between two states of a resource with masked inputs: paths, and whether the provider replaces the resource."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """A plan as the engine events of `pulumi preview --json` (apitype.EngineEvent of engine 3.260, one JSON object per line)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Saved plans: the resources that a program declared, masked, as JSON; equal states give equal bytes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

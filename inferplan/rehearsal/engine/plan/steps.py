@@ -1,7 +1,5 @@
 """The plan of an update, without a cluster: one step per resource, from an earlier plan to what the program declares."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

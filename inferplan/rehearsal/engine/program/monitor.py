@@ -1,7 +1,5 @@
 """A resource monitor in this process: answers the calls of the Pulumi SDK as a `Realizer` decides, and records registrations."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field

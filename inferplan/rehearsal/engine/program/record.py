@@ -1,7 +1,5 @@
 """Run a Pulumi program in this process against a monitor, as Pulumi's language host does, and record what it declares."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import contextvars

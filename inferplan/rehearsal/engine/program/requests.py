@@ -1,7 +1,5 @@
 """Registrations from the SDK's requests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Decisions of the AWS provider (`aws.toml`): which changes replace a resource; and stub outputs that look like no real account."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -4,8 +4,6 @@ Sources: pulumi-kubernetes, provider/pkg/metadata/naming.go (2026-11) and provid
 2026-07-01); the table is `kubernetes.toml`. Where the server rejects an update, `apply` replaces the object too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import secrets

@@ -1,7 +1,5 @@
 """Events that `up` and `down` report about single objects, and the error that lists the failed ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -4,8 +4,6 @@ Source: pulumi-kubernetes, provider/pkg/await, commit 94977969 (2026-07-01). The
 type LoadBalancer are not awaited, because a simulated cluster cannot provide them; a note says so.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Why the API server rejects an object, and why one is not ready, from the component that blocks it: the nearest cause."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Durations, time limits, and the time since the last change in the cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import threading

@@ -1,7 +1,5 @@
 """Wait by events until an object is ready or gone. A wait ends early if no node fits a pod and nothing else changes."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """Live copies of the cluster's objects, one watch per kind, and events that wake the threads that wait for an object."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

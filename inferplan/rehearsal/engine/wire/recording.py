@@ -1,7 +1,5 @@
 """The resources that a program registered, as plain data without secrets, and the URNs that Pulumi's engine gives to them."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

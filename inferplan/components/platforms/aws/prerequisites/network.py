@@ -1,7 +1,5 @@
 """The prerequisites of a VPC: DNS, zones, security groups and subnets of load balancers (`rows.toml`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.platforms.aws.prerequisites.table import Values, prerequisite, rows

@@ -1,7 +1,5 @@
 """Names the prerequisites that an account does not meet in a preview with AWS credentials; it asks nothing without them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The prerequisites of capacity: service quotas, and the zones that offer the instance types of pools (`rows.toml`)."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

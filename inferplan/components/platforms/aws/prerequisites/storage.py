@@ -1,7 +1,5 @@
 """The prerequisites of file systems and buckets that a stack names (`rows.toml`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.platforms.aws.prerequisites.table import Values, prerequisite

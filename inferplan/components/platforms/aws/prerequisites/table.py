@@ -1,7 +1,5 @@
 """The prerequisites of AWS (`rows.toml`), each checked against the account that a stack meets, with a remedy that can be executed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Facts about an existing AWS account for the checks of `rows.toml`: asked once, read only."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
