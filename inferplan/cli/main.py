@@ -16,44 +16,10 @@ import typer
 from typer.core import TyperGroup
 
 from inferplan.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, TERMINATED, explain
+from inferplan.tables import table
 
-# In the order of a day's work. The help text is here so that listing the commands loads none of them.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("inferplan.cli.init", "Make a repository for a project of your own, from four answers."),
-    "new": ("inferplan.cli.new", "Create a stack from another one, with its own keys."),
-    "plan": ("inferplan.cli.plan", "Show what a stack would register; needs no cluster, network or credential."),
-    "report": ("inferplan.cli.report", "Report what a change does, its risks and its cost."),
-    "changed-stacks": ("inferplan.cli.changed_stacks", "List the stacks that a change can touch, as JSON."),
-    "rehearse-change": ("inferplan.cli.rehearse_change", "Bring up BASE on the simulated cluster, apply HEAD, and report what happens."),
-    "audit": ("inferplan.cli.audit", "Try manifests on a simulated cluster, and report what happens."),
-    "import": ("inferplan.cli.import_stack", "Write a stack file for model servers of others, and list what it leaves out."),
-    "nodes": ("inferplan.cli.nodes", "Record the nodes of a cluster for audits, without anything secret."),
-    "doctor": ("inferplan.cli.doctor", "Ask the AWS account and the cluster whether they have what a stack needs."),
-    "versions": ("inferplan.cli.versions", "List the newest versions of EKS add-ons and node images, to pin in a stack."),
-    "up": ("inferplan.cli.up", "Bring a stack up and wait until its models are Ready."),
-    "recover": ("inferplan.cli.recover", "Explain what an interrupted update left, repair it, and finish the update."),
-    "call": ("inferplan.cli.call", "Send a prompt to a model through the gateway and print the answer as it arrives."),
-    "snippet": ("inferplan.cli.snippet", "Print code that calls a model, in a protocol and a language."),
-    "status": ("inferplan.cli.status", "Show the current state of pools, queues, models, Jobs and stores."),
-    "top": ("inferplan.cli.top", "Show queues, speed, accelerators and cost of the models, as a table that refreshes."),
-    "drift": ("inferplan.cli.drift", "Show what was changed on the cluster by hand, by whom, and what to type."),
-    "logs": ("inferplan.cli.logs", "Show what the pods of a model log."),
-    "benchmark": ("inferplan.cli.benchmark", "Show the result of a stack's benchmark."),
-    "size": ("inferplan.cli.size", "Find the cheapest pool, parallel size and replicas that meet a model's objective."),
-    "simulate": ("inferplan.cli.simulate", "Simulate a model's traffic and incidents under its scaling rule."),
-    "down": ("inferplan.cli.down", "Remove what up created."),
-    "keys": ("inferplan.cli.keys", "Show, add or retire the API keys of a consumer."),
-    "preheat": ("inferplan.cli.preheat", "Preview what a model's preheat would move, link and remove."),
-    "verify": ("inferplan.cli.verify", "Check preheated model files by their READY manifest, anywhere."),
-    "toolchain": ("inferplan.cli.toolchain", "Download or build the programs of the simulated cluster, once."),
-    "validate": ("inferplan.cli.validate", "Check stack files and list every error with its line."),
-    "check": ("inferplan.cli.check", "Check plans against the policy pack; violations as a table, SARIF or JUnit."),
-    "render": ("inferplan.cli.render", "Write a stack as plain manifests for Argo CD or Flux, secrets as references."),
-    "monitoring": ("inferplan.cli.monitoring", "Write a stack's rules, alerts and dashboards as files for Prometheus and Grafana."),
-    "upgrade-check": ("inferplan.cli.upgrade_check", "Show what the installed version changes in stacks that an older one deployed."),
-    "images": ("inferplan.cli.images", "List every image that a stack needs."),
-    "schema": ("inferplan.cli.schema", "Print or write the JSON Schema of stack files."),
-}
+COMMANDS: dict[str, tuple[str, str]] = {name: tuple(row) for name, row in table("cli/commands.toml").items()}
+"""Each sub-command by name: its module, and its help text."""
 
 
 class _LazyGroup(TyperGroup):
@@ -62,7 +28,6 @@ class _LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[:1] and args[0] not in COMMANDS and not ctx.resilient_parsing:
             from inferplan.operations.errors import RequestError
-            from inferplan.tables import table
 
             if hint := table("operations/remedies.toml")["commands"].get(args[0]):
                 raise RequestError(f"Unknown command {args[0]!r}. {hint}")

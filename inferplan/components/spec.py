@@ -100,16 +100,25 @@ def _field_docstrings(spec: type[BaseModel]) -> dict[str, str]:
     return docstrings
 
 
-def _positive_size(quantity: str) -> str:
+def checked(check: Callable[[Any], Iterator[str]]) -> AfterValidator:
+    """Make a validator of one value of `check`, which yields what is wrong with it. The first problem counts."""
+
+    def validate(value: Any) -> Any:
+        for problem in check(value):
+            raise ValueError(problem)
+        return value
+
+    return AfterValidator(validate)
+
+
+def _positive_size(quantity: str) -> Iterator[str]:
     if bytes_of(quantity) == 0:
-        raise ValueError(f"{quantity!r} is not a valid size. Use more than zero.")
-    return quantity
+        yield f"{quantity!r} is not a valid size. Use more than zero."
 
 
-def _positive_cpu(quantity: str) -> str:
+def _positive_cpu(quantity: str) -> Iterator[str]:
     if millicores_of(quantity) == 0:
-        raise ValueError(f"{quantity!r} is not a valid CPU quantity. Use more than zero.")
-    return quantity
+        yield f"{quantity!r} is not a valid CPU quantity. Use more than zero."
 
 
 _TAGGED = re.compile(
@@ -132,42 +141,40 @@ def cidr(text: str, example: str) -> IPv4Network | IPv6Network:
     return block
 
 
-def _pinned_image(image: str) -> str:
+def _pinned_image(image: str) -> Iterator[str]:
     if "://" in image:
-        raise ValueError(f"{image!r} has a scheme. Use registry/name:tag.")
+        yield f"{image!r} has a scheme. Use registry/name:tag."
     reference = image.partition("@")[0]
     tag = reference.rpartition("/")[2].partition(":")[2]
     if _TAGGED.match(image) is None:
-        raise ValueError(f"{image!r} is not an image reference. Use name:tag or name@sha256:<64 hex digits>.")
+        yield f"{image!r} is not an image reference. Use name:tag or name@sha256:<64 hex digits>."
     if "@sha256:" in image:
-        return image
+        return
     if not tag:
-        raise ValueError(f"{image!r} has no tag, so it can change. Use a fixed tag (name:v1.2.3) or a digest (name@sha256:...).")
+        yield f"{image!r} has no tag, so it can change. Use a fixed tag (name:v1.2.3) or a digest (name@sha256:...)."
     # vault.habana.ai publishes each build under its own path with the tag `latest`.
     if tag in _MOVING_TAGS and not reference.startswith("vault.habana.ai/gaudi-docker/"):
-        raise ValueError(f"{image!r} has the moving tag {tag!r}. Use a fixed tag (name:v1.2.3) or a digest (name@sha256:...).")
-    return image
+        yield f"{image!r} has the moving tag {tag!r}. Use a fixed tag (name:v1.2.3) or a digest (name@sha256:...)."
 
 
-def _short_prefix(key: str) -> str:
+def _short_prefix(key: str) -> Iterator[str]:
     if len(key.rpartition("/")[0]) > _LONGEST_NAME:
-        raise ValueError(f"The prefix of a label key has at most {_LONGEST_NAME} characters. Shorten it.")
-    return key
+        yield f"The prefix of a label key has at most {_LONGEST_NAME} characters. Shorten it."
 
 
 Bytes = Annotated[
     str,
     StringConstraints(pattern=SIZE_PATTERN),
-    AfterValidator(_positive_size),
+    checked(_positive_size),
 ]
 Cpu = Annotated[
     str,
     StringConstraints(pattern=CPU_PATTERN),
-    AfterValidator(_positive_cpu),
+    checked(_positive_cpu),
 ]
 PinnedImage = Annotated[
     str,
-    AfterValidator(_pinned_image),
+    checked(_pinned_image),
 ]
 DnsName = Annotated[
     str,
@@ -187,7 +194,7 @@ LabelKey = Annotated[
     StringConstraints(
         pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
     ),
-    AfterValidator(_short_prefix),
+    checked(_short_prefix),
     Field(description="A label key: a name of at most 63 characters, with an optional DNS prefix and a slash."),
 ]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, StringConstraints
+from pydantic import StringConstraints
 
 from inferplan.components.hosts import networks_of
 from inferplan.components.platforms.balancers import BalancerSpec, IngressBalancer, ServiceBalancer
-from inferplan.components.spec import DnsLabel, DnsName, Spec
+from inferplan.components.spec import DnsLabel, DnsName, Spec, checked
 
 GATEWAY = "gateway"
 """The name of the gateway, and of its Service."""
@@ -18,13 +18,12 @@ GRPC_PORT = 8082
 """The port of the gateway's Service for gRPC."""
 
 
-def _reject_address(host: str) -> str:
+def _reject_address(host: str) -> Iterator[str]:
     if networks_of(host):
-        raise ValueError(f"{host!r} is an IP address, but an Ingress and a certificate need a DNS name. Use a name that resolves to it.")
-    return host
+        yield f"{host!r} is an IP address, but an Ingress and a certificate need a DNS name. Use a name that resolves to it."
 
 
-PublicHost = Annotated[DnsName, AfterValidator(_reject_address)]
+PublicHost = Annotated[DnsName, checked(_reject_address)]
 
 
 class TlsSpec(Spec):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from inferplan.components.gateway.exposure_spec import (
     Access,
@@ -18,7 +18,7 @@ from inferplan.components.gateway.exposure_spec import (
 )
 from inferplan.components.gateway.exposure_spec import errors as exposure_errors
 from inferplan.components.platforms.balancers import BalancerSpec
-from inferplan.components.spec import Bytes, PinnedImage, Spec, rule
+from inferplan.components.spec import Bytes, PinnedImage, Spec, checked, rule
 from inferplan.images.catalogue import default_image
 from inferplan.kube.facts import GatewayFacts
 from inferplan.kube.names import EPHEMERAL_STORAGE
@@ -38,16 +38,15 @@ ENVOY_DIFFERENCES = (
 )
 
 
-def _reject_wildcard(origin: str) -> str:
+def _reject_wildcard(origin: str) -> Iterator[str]:
     if origin == "*":
-        raise ValueError("Origin '*' would let any web page use a visitor's key. List the origins, for example https://chat.acme.example.")
-    return origin
+        yield "Origin '*' would let any web page use a visitor's key. List the origins, for example https://chat.acme.example."
 
 
 # Scheme, host and port only: a browser never sends a path, and nginx must not receive quotes or dollar signs.
 Origin = Annotated[
     str,
-    AfterValidator(_reject_wildcard),
+    checked(_reject_wildcard),
     StringConstraints(pattern=r"^(\*|https?://[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?)$", max_length=270),
     Field(description="A web origin: scheme and host in lower case without a path, for example https://chat.acme.example."),
 ]

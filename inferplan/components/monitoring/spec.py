@@ -4,25 +4,24 @@ from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from inferplan.components.hosts import peers_are_known
 from inferplan.components.serving.egress_spec import Networks
-from inferplan.components.spec import DnsLabel, DnsName, FieldError, Labels, Spec, rule
+from inferplan.components.spec import DnsLabel, DnsName, FieldError, Labels, Spec, checked, rule
 
 
-def _with_port(url: str) -> str:
+def _with_port(url: str) -> Iterator[str]:
     try:
         _ = urlsplit(url).port
     except ValueError:
-        raise ValueError(f"The port of {url!r} is out of range. Use a port from 1 to 65535.") from None
-    return url
+        yield f"The port of {url!r} is out of range. Use a port from 1 to 65535."
 
 
 PrometheusUrl = Annotated[
     str,
     StringConstraints(pattern=r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~/-]*)?$"),
-    AfterValidator(_with_port),
+    checked(_with_port),
 ]
 Exporter: TypeAlias = Literal["keda", "dcgm", "gaudi"]
 

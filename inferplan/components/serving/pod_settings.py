@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, StringConstraints, Tag, field_validator
+from pydantic import Discriminator, Field, NonNegativeInt, StringConstraints, Tag, field_validator
 
 from inferplan.components.images.spec import PullSecrets
 from inferplan.components.serving.egress_spec import EgressSpec
-from inferplan.components.spec import Bytes, Cpu, DnsLabel, DnsName, LabelKey, LabelValue, Spec, duplicates, rule
+from inferplan.components.spec import Bytes, Cpu, DnsLabel, DnsName, LabelKey, LabelValue, Spec, checked, duplicates, rule
 from inferplan.kube.quantity import bytes_of
 
 EnvName = Annotated[
@@ -35,13 +35,12 @@ RESERVED_ENV = {
 }
 
 
-def _whole_pages(size: str) -> str:
+def _whole_pages(size: str) -> Iterator[str]:
     if bytes_of(size) % _PAGE:
-        raise ValueError(f"{size!r} is not a multiple of 2Mi, the size of a huge page. Use a multiple, for example 1Gi")
-    return size
+        yield f"{size!r} is not a multiple of 2Mi, the size of a huge page. Use a multiple, for example 1Gi"
 
 
-HugePages = Annotated[Bytes, AfterValidator(_whole_pages)]
+HugePages = Annotated[Bytes, checked(_whole_pages)]
 
 
 class ModelResources(Spec):
@@ -108,15 +107,14 @@ class ConfigMapSource(Spec):
     """The name of an existing ConfigMap."""
 
 
-def _free_path(path: str) -> str:
+def _free_path(path: str) -> Iterator[str]:
     if any(part in ("", ".", "..") for part in path.split("/")[1:]):
-        raise ValueError(f"{path!r} is not a directory to mount at. Use an absolute path without '.', '..' or double slashes")
+        yield f"{path!r} is not a directory to mount at. Use an absolute path without '.', '..' or double slashes"
     if taken := next((each for each in _MOUNTED if f"{path}/".startswith(f"{each}/")), None):
-        raise ValueError(f"{path!r} is in {taken}, which inferplan or the system mounts. Use another directory, for example /data")
-    return path
+        yield f"{path!r} is in {taken}, which inferplan or the system mounts. Use another directory, for example /data"
 
 
-MountPath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f\\:]*$", max_length=512), AfterValidator(_free_path)]
+MountPath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f\\:]*$", max_length=512), checked(_free_path)]
 
 
 class ExtraVolume(Spec):

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias, get_args
 
-from pydantic import AfterValidator, Discriminator, Field, PositiveFloat, PositiveInt, Tag
+from pydantic import Discriminator, Field, PositiveFloat, PositiveInt, Tag
 from pydantic.alias_generators import to_camel
 
-from inferplan.components.spec import Spec, rule
+from inferplan.components.spec import Spec, checked, rule
 
 Signal: TypeAlias = Literal["cpu", "waiting_requests", "kv_cache_percent", "queue_milliseconds", "requests_in_flight", "ongoing_requests"]
 Percent = Annotated[int, Field(ge=1, le=100)]
@@ -63,13 +63,12 @@ POLLING_SECONDS = 15
 """Seconds between two questions of KEDA, as in vLLM's production stack (its KEDA example, 2026-08)."""
 
 
-def _cooldown(seconds: int) -> int:
+def _cooldown(seconds: int) -> Iterator[str]:
     if seconds < 2 * POLLING_SECONDS:
-        raise ValueError(
+        yield (
             f"{seconds} s is shorter than two measurements: KEDA reads the load every {POLLING_SECONDS} s, so one quiet moment between two requests "
             f"would stop a replica that took minutes to load. Use at least {2 * POLLING_SECONDS}, or leave it out"
         )
-    return seconds
 
 
 class ScalingSpec(Spec):
@@ -81,9 +80,7 @@ class ScalingSpec(Spec):
     """The maximum number of replicas. The pool, the quota and the budget must have room for it."""
     on: ScalingSignals = ScalingSignals()
     """The signals that the number follows. Default: the engine's own."""
-    cooldown_seconds: (
-        Annotated[int, Field(le=86_400, json_schema_extra={"minimum": 2 * POLLING_SECONDS}), AfterValidator(_cooldown)] | None
-    ) = None
+    cooldown_seconds: Annotated[int, Field(le=86_400, json_schema_extra={"minimum": 2 * POLLING_SECONDS}), checked(_cooldown)] | None = None
     """Seconds of low load before replicas stop, 30 at least. Default: the time that a replica needs to start, 5 minutes at least."""
 
     @rule

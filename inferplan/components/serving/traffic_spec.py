@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.nodes.accelerators import Accelerator
-from inferplan.components.spec import Spec, rule
+from inferplan.components.spec import Spec, checked, rule
 from inferplan.kube.quantity import milliseconds_of
 
 
@@ -17,10 +17,9 @@ def _duration(text: str) -> str:
     return text
 
 
-def _project_path(text: str) -> str:
+def _project_path(text: str) -> Iterator[str]:
     if not all(text.split("/")) or {".", ".."} & set(text.split("/")) or "\\" in text or not text.isprintable():
-        raise ValueError(f"{text!r} is not a path below the project's folder. Write names joined by slashes: traces/monday.jsonl")
-    return text
+        yield f"{text!r} is not a path below the project's folder. Write names joined by slashes: traces/monday.jsonl"
 
 
 Duration = Annotated[str, StringConstraints(max_length=20), AfterValidator(_duration), Field(description="A time with its unit: ms or s.")]
@@ -38,7 +37,7 @@ class TrafficSpec(Spec):
     """Mean number of tokens of an answer."""
     shared_prefix_percent: Annotated[int, Field(ge=0, le=99)] = 0
     """Share of a prompt that the prefix cache already has, such as a system prompt."""
-    trace: Annotated[str, StringConstraints(max_length=512), AfterValidator(_project_path)] | None = None
+    trace: Annotated[str, StringConstraints(max_length=512), checked(_project_path)] | None = None
     """A file of recorded requests, below the project's folder: Mooncake's JSON lines or Azure's CSV (docs/prediction.md)."""
     model: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", max_length=200)] | None = None
     """The published model whose layers this model has, as Hugging Face names it. Default: the model that the path of the weights names."""

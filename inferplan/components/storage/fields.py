@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
 from inferplan.components.handles import CaBundle, ClusterTraits
-from inferplan.components.spec import DnsName, Spec, SpecError, cidr, rule
+from inferplan.components.spec import DnsName, Spec, SpecError, checked, cidr, rule
 from inferplan.kube.facts import StoreFacts
 
 # "General purpose bucket naming rules", S3 user guide, read 2026-11.
@@ -88,22 +88,21 @@ class Store(Spec, ABC):
         return None
 
 
-def bucket_name(bucket: str) -> str:
+def bucket_name(bucket: str) -> Iterator[str]:
     """Return `bucket`. Raises ValueError with the rule that it breaks."""
     rules = "3 to 63 lower-case letters, digits, dots and hyphens, with a letter or digit first and last"
     if not _BUCKET.match(bucket):
-        raise ValueError(f"{bucket!r} is not a valid bucket name. Use {rules}.")
+        yield f"{bucket!r} is not a valid bucket name. Use {rules}."
     if ".." in bucket:
-        raise ValueError(f"{bucket!r} is not a valid bucket name: it contains two dots in a row. Use one.")
+        yield f"{bucket!r} is not a valid bucket name: it contains two dots in a row. Use one."
     if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", bucket):
-        raise ValueError(f"{bucket!r} is not a valid bucket name: it looks like an IP address. Use a name; addresses belong in endpoint.")
+        yield f"{bucket!r} is not a valid bucket name: it looks like an IP address. Use a name; addresses belong in endpoint."
     if bucket.startswith(_RESERVED_PREFIXES) or bucket.endswith(_RESERVED_SUFFIXES):
         reserved = ", ".join((*_RESERVED_PREFIXES, *_RESERVED_SUFFIXES))
-        raise ValueError(f"{bucket!r} is not a valid bucket name: AWS reserves {reserved}. Use the name of a general purpose bucket.")
-    return bucket
+        yield f"{bucket!r} is not a valid bucket name: AWS reserves {reserved}. Use the name of a general purpose bucket."
 
 
-BucketName = Annotated[str, AfterValidator(bucket_name)]
+BucketName = Annotated[str, checked(bucket_name)]
 
 
 def network(text: str) -> str:

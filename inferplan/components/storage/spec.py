@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.handles import ClusterTraits
 from inferplan.components.platforms.aws.store_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
-from inferplan.components.spec import Bytes, DnsName, Spec, SpecError, rule
+from inferplan.components.spec import Bytes, DnsName, Spec, SpecError, checked, rule
 from inferplan.components.storage.fields import BucketName, CaBundleSpec, RemoteStoreSpec, StoreNetworks, parsed_url
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
@@ -34,10 +34,9 @@ def _endpoint_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def _fixed_revision(revision: str) -> str:
+def _fixed_revision(revision: str) -> Iterator[str]:
     if revision.lower() in _MOVING_REVISIONS:
-        raise ValueError(f"Revision {revision!r} can change while a server runs. Use a commit (40 hex digits) or a fixed version (v1.2.0).")
-    return revision
+        yield f"Revision {revision!r} can change while a server runs. Use a commit (40 hex digits) or a fixed version (v1.2.0)."
 
 
 RelativePath = Annotated[
@@ -49,7 +48,7 @@ RelativePath = Annotated[
 Revision = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-    AfterValidator(_fixed_revision),
+    checked(_fixed_revision),
     Field(description="A commit (40 hex digits) or a fixed version. Branch names such as main are rejected."),
 ]
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from inferplan.components.nodes.pool import Zone
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.platforms.aws.principals import admin_arn
-from inferplan.components.spec import Spec, duplicates, rule
+from inferplan.components.spec import Spec, checked, duplicates, rule
 
 _SMALLEST_NETWORK, _LARGEST_NETWORK = 20, 16
 
@@ -19,51 +19,41 @@ def _region(region: str) -> str:
     return aws_api.one_of(region, aws_api.aws_api().regions, "region")
 
 
-def _kubernetes_version(version: str) -> str:
+def _kubernetes_version(version: str) -> Iterator[str]:
     oldest, newest = aws_api.OLDEST_KUBERNETES, aws_api.NEWEST_KUBERNETES
     bounds = f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}"
     if not re.fullmatch(r"1\.[0-9]{1,3}", version):
-        raise ValueError(f"{version!r} is not a Kubernetes version of EKS, which has no patch number. Use {bounds}.")
+        yield f"{version!r} is not a Kubernetes version of EKS, which has no patch number. Use {bounds}."
     if not oldest <= tuple(int(part) for part in version.split(".")) <= newest:
-        raise ValueError(
-            f"Kubernetes version {version!r} is not in the range that this release supports on EKS. Use {bounds} (list: aws eks describe-cluster-versions)."
-        )
-    return version
+        yield f"Kubernetes version {version!r} is not in the range that this release supports on EKS. Use {bounds} (list: aws eks describe-cluster-versions)."
 
 
-def _network(cidr: str) -> str:
+def _network(cidr: str) -> Iterator[str]:
     try:
         network = ipaddress.IPv4Network(cidr)
     except ValueError:
-        raise ValueError(
-            f"{cidr!r} is not an IPv4 network. Use its first address and its prefix length, for example 10.20.0.0/16."
-        ) from None
+        yield f"{cidr!r} is not an IPv4 network. Use its first address and its prefix length, for example 10.20.0.0/16."
     if not _LARGEST_NETWORK <= network.prefixlen <= _SMALLEST_NETWORK:
-        raise ValueError(
-            f"{cidr!r} has a prefix length of {network.prefixlen}. A VPC with enough addresses for pods needs /{_LARGEST_NETWORK} to /{_SMALLEST_NETWORK}."
-        )
+        yield f"{cidr!r} has a prefix length of {network.prefixlen}. A VPC with enough addresses for pods needs /{_LARGEST_NETWORK} to /{_SMALLEST_NETWORK}."
     if not network.is_private:
-        raise ValueError(f"{cidr!r} is not a private network. Use one inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16.")
-    return cidr
+        yield f"{cidr!r} is not a private network. Use one inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16."
 
 
-def _public_source(cidr: str) -> str:
+def _public_source(cidr: str) -> Iterator[str]:
     try:
         network = ipaddress.IPv4Network(cidr if "/" in cidr else "")
     except ValueError:
-        raise ValueError(f"{cidr!r} is not an IPv4 network. For a single address append /32, for example 198.51.100.7/32.") from None
+        yield f"{cidr!r} is not an IPv4 network. For a single address append /32, for example 198.51.100.7/32."
     if network.prefixlen < 8:
-        raise ValueError(f"{cidr!r} admits a large part of the internet to the API server. Use the networks of your users and CI runners.")
-    return cidr
+        yield f"{cidr!r} admits a large part of the internet to the API server. Use the networks of your users and CI runners."
 
 
-def _aws_zone(zone: str) -> str:
+def _aws_zone(zone: str) -> Iterator[str]:
     if not aws_api.region_of_zone(zone):
-        raise ValueError(f"{zone!r} is not an AWS availability zone. Use its full name, for example us-east-1a.")
-    return zone
+        yield f"{zone!r} is not an AWS availability zone. Use its full name, for example us-east-1a."
 
 
-AwsZone = Annotated[Zone, AfterValidator(_aws_zone)]
+AwsZone = Annotated[Zone, checked(_aws_zone)]
 Region = Annotated[str, AfterValidator(_region), Field(description="An AWS region with EKS, for example us-east-1.")]
 PrincipalArn = Annotated[
     str,
@@ -85,15 +75,15 @@ class AddonSettings(Spec):
 class EksCreation(Spec):
     """Settings of a created cluster, with its own VPC unless subnets are set."""
 
-    kubernetes_version: Annotated[str, AfterValidator(_kubernetes_version), Field(json_schema_extra={"pattern": r"^1\.[0-9]{2}$"})]
+    kubernetes_version: Annotated[str, checked(_kubernetes_version), Field(json_schema_extra={"pattern": r"^1\.[0-9]{2}$"})]
     """The Kubernetes version, for example '1.34'. Raising it upgrades control plane and nodes in place; EKS rejects lowering it."""
-    cidr: Annotated[str, AfterValidator(_network)] = "10.64.0.0/16"
+    cidr: Annotated[str, checked(_network)] = "10.64.0.0/16"
     """The network of the created VPC. Ignored if subnets is set."""
     zones: Annotated[list[AwsZone], Field(min_length=2, max_length=6)] | None = None
     """At least two zones of the created VPC. Each gets a private and a small public subnet."""
     nat: Literal["single", "perZone"] = "perZone"
     """NAT gateways: one per zone, so that a zone failure does not affect other zones, or a single cheaper one."""
-    public_access_cidrs: list[Annotated[str, AfterValidator(_public_source)]] = []
+    public_access_cidrs: list[Annotated[str, checked(_public_source)]] = []
     """Networks that may reach the API server from the internet. With none it is private: commands need a VPN, or a runner in the VPC.
     Required with zones: write [] for a private API server."""
     admins: Annotated[list[PrincipalArn], Field(min_length=1)]
