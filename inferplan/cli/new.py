@@ -74,7 +74,8 @@ def _print(draft: Draft, new: NewStack, *, typed: bool) -> None:
     if new.carried:
         print(f"copied, encrypted again, and the same secret as in {source}: {', '.join(new.carried)}")
     if new.cluster:
-        print(f"the cluster that it creates is named {new.cluster}, here and in the exemptions; AWS has one cluster of a name")
+        cloud = draft.settings.cluster.cloud
+        print(f"the cluster that it creates is named {new.cluster}, here and in the exemptions; {cloud} has one cluster of a name")
     if not draft.settings.cluster.is_simulated:
         names = "stores" if new.cluster else "cluster, stores"
         print(f"it names the {names} and host of {source}; change them before anything but a rehearsal")

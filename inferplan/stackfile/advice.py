@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable, Iterator
 
+from inferplan.components.nodes.pool import Pool
 from inferplan.components.serving.pod_settings import PodSettings
-from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.spec import KeyPath, SpecError
+from inferplan.components.storage.fields import Store
+from inferplan.components.storage.spec import WeightsSpec
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.errors import suggestion
 from inferplan.stackfile.stack import StackSettings
@@ -53,7 +55,10 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
         for option, known, engine in model.unknown_options():
             text = f"{option!r} is not an option of {engine}.{suggestion(option, known)} An unknown option ends the server at its start."
             yield SpecError((*here, "extraArgs"), text)
-        yield from _weights((*here, "weights"), model, settings)
+        if model.weights is not None:
+            yield from _weights(
+                (*here, "weights"), model.weights, settings.storage[model.weights.store], settings.node_pools[model.pool], model.image
+            )
         yield from _plain_secrets(here, model)
         if not any(model.egress.edges()):
             yield from _tokens((*here, "env"), model)
@@ -78,18 +83,14 @@ def _plain_secrets(path: tuple[str | int, ...], model: PodSettings) -> Iterator[
             )
 
 
-def _weights(path: tuple[str | int, ...], model: ServedModel, settings: StackSettings) -> Iterator[SpecError]:
-    weights, pool = model.weights, settings.node_pools[model.pool]
-    if weights is None:
-        return
+def _weights(path: KeyPath, weights: WeightsSpec, store: Store, pool: Pool, image: str | None) -> Iterator[SpecError]:
     needed = next((libraries for code, libraries in _OLD_CODE.items() if code.match(weights.path)), None)
-    if needed is not None and model.image is None:
+    if needed is not None and image is None:
         copy = "Serve a reviewed copy with adapted code (docs/stories.md), or name an image that has it in image"
         yield SpecError((*path, "path"), f"The code of {weights.path} needs {needed}, and the default image has a newer one. {copy}.")
     if weights.size is None and pool.accelerator is not None:
         text = "Without a size, nothing checks that the weights fit into the accelerators' memory. Add size, for example size: 16Gi."
         yield SpecError((*path, "size"), text)
-    store = settings.storage[weights.store]
     if weights.revision is None and store.kind != "huggingface" and not store.mountable:
         text = "Without a revision, a restart can load other files than those that were tested. Add revision: <version of the files>."
         yield SpecError((*path, "revision"), text)

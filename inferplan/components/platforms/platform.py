@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from inferplan.components.benchmark.spec import BenchmarkSpec
     from inferplan.components.gateway.exposure_spec import Access
     from inferplan.components.gateway.spec import GatewaySpec
-    from inferplan.components.serving.served_model import ServedModel
+    from inferplan.components.serving.model_parts import PodModel
     from inferplan.components.storage.model_store import ModelStore
 
 
@@ -37,7 +37,7 @@ class Sections(Protocol):
     def storage(self) -> Mapping[str, Store]: ...
 
     @property
-    def models(self) -> Mapping[str, ServedModel]: ...
+    def models(self) -> Mapping[str, PodModel]: ...
 
     @property
     def gateway(self) -> GatewaySpec | None: ...
@@ -130,6 +130,11 @@ class Cluster(Spec, ABC):
     def assigns_pod_identities(self) -> bool:
         """True if pods get credentials of the cloud from their node, without calling its token service."""
         return False
+
+    @property
+    def context_command(self) -> str:
+        """The command that writes a context of the cluster to the kubeconfig; "" if only its owner knows."""
+        return ""
 
     def node_usd_per_hour(self, pool: Pool) -> float | None:  # noqa: ARG002 - clouds with a price list read it
         """Return the list price of a node of `pool`; None without one."""

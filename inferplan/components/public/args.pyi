@@ -658,34 +658,82 @@ class ExtraVolume(TypedDict):
     """False lets the pods write to a claim. Default: true."""
 
 
-class Traffic(TypedDict):
-    """The requests that all replicas of a model serve together: averages, or a recorded trace."""
+class ScalingSignals(TypedDict):
+    """The signals that the number of replicas follows. With several signals, the one that needs the most replicas decides."""
 
-    requests_per_second: NotRequired[float]
-    """Requests per second to all replicas, at the time that the objective has to hold."""
-    input_tokens: NotRequired[int]
-    """Mean number of tokens of a prompt."""
-    output_tokens: NotRequired[int]
-    """Mean number of tokens of an answer."""
-    shared_prefix_percent: NotRequired[int]
-    """Share of a prompt that the prefix cache already has, such as a system prompt. Default: 0."""
-    trace: NotRequired[str]
-    """A file of recorded requests, below the project's folder: Mooncake's JSON lines or Azure's CSV (docs/prediction.md)."""
-    model: NotRequired[str]
-    """The published model whose layers this model has, as Hugging Face names it. Default: the model that the path of the weights names."""
+    cpu: NotRequired[int]
+    """Average CPU use in percent of the CPU request, by a HorizontalPodAutoscaler. It needs no KEDA, and cannot be combined."""
+    waiting_requests: NotRequired[int]
+    """vLLM: waiting requests for each replica (vllm:num_requests_waiting)."""
+    kv_cache_percent: NotRequired[int]
+    """vLLM: average use of the KV cache (vllm:kv_cache_usage_perc)."""
+    queue_milliseconds: NotRequired[int]
+    """Triton, also behind TensorRT-LLM and PyTriton: average time of a request in the queue (nv_inference_queue_duration_us)."""
+    requests_in_flight: NotRequired[int]
+    """Any engine: requests for each replica that the gateway has sent and that are not answered yet."""
+    ongoing_requests: NotRequired[float]
+    """Ray Serve: requests for each replica of an application (target_ongoing_requests), by Ray's own autoscaler."""
 
 
-class Slo(TypedDict):
-    """The objective: times that at least `percentile` percent of the requests keep, and the percent of requests that succeed."""
+class Scaling(TypedDict):
+    """A number of replicas that follows the load, between `min` and `max`."""
 
-    ttft: NotRequired[str]
-    """Longest time to the first token of an answer."""
-    itl: NotRequired[str]
-    """Longest time between two tokens of an answer, as the mean of one answer."""
-    percentile: NotRequired[int]
-    """Percent of the requests that keep the times. Default: 95."""
-    availability: NotRequired[float]
-    """Percent of the requests that do not fail on the server's side. Alerts of `monitoring.rules` watch it; predictions do not."""
+    min: int
+    """The minimum number of replicas. With 0, the model stops when no requests come, and the next request at the gateway starts it."""
+    max: int
+    """The maximum number of replicas. The pool, the quota and the budget must have room for it."""
+    on: NotRequired[ScalingSignals]
+    """The signals that the number follows. Default: the engine's own."""
+    cooldown_seconds: NotRequired[int]
+    """Seconds of low load before replicas stop, 30 at least. Default: the time that a replica needs to start, 5 minutes at least."""
+
+
+class NodeTerm(TypedDict):
+    """A condition on a label of a node, as in Kubernetes."""
+
+    key: str
+    """A label key: a name of at most 63 characters, with an optional DNS prefix and a slash."""
+    operator: NotRequired[str]
+    """The comparison. One of: In, NotIn, Exists, DoesNotExist, Gt, Lt. Default: In."""
+    values: NotRequired[list[str]]
+    """The values to compare with."""
+
+
+class PreferredNodeTerm(TypedDict):
+    """A condition that preferred nodes meet."""
+
+    key: str
+    """A label key: a name of at most 63 characters, with an optional DNS prefix and a slash."""
+    operator: NotRequired[str]
+    """The comparison. One of: In, NotIn, Exists, DoesNotExist, Gt, Lt. Default: In."""
+    values: NotRequired[list[str]]
+    """The values to compare with."""
+    weight: NotRequired[int]
+    """The weight among all preferences. Default: 1."""
+
+
+class Affinity(TypedDict):
+    """Further terms on the nodes of pods, in addition to the pool's."""
+
+    required_nodes: NotRequired[list[NodeTerm]]
+    """Conditions that a node of the pool must meet."""
+    preferred_nodes: NotRequired[list[PreferredNodeTerm]]
+    """Conditions that preferred nodes of the pool meet."""
+    pod_affinity: NotRequired[list[str]]
+    """Models of this stack. Pods run only on nodes that run each of them."""
+    pod_anti_affinity: NotRequired[list[str]]
+    """Models of this stack. No pod runs on a node that runs one of them."""
+
+
+class ModelResources(TypedDict):
+    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
+
+    cpu: NotRequired[str]
+    """CPU request; there is no CPU limit, since throttling stalls the accelerator."""
+    memory: NotRequired[str]
+    """Memory, request and limit alike; shared memory counts against it."""
+    hugepages2_mi: NotRequired[str]
+    """2 MiB huge pages, request and limit alike; on Gaudi by default the accelerator table's value for each accelerator."""
 
 
 class Weights(TypedDict):
@@ -728,82 +776,34 @@ class Artifact(TypedDict):
     """Files to copy although loading them runs code; other files of that kind are rejected."""
 
 
-class ScalingSignals(TypedDict):
-    """The signals that the number of replicas follows. With several signals, the one that needs the most replicas decides."""
+class Traffic(TypedDict):
+    """The requests that all replicas of a model serve together: averages, or a recorded trace."""
 
-    cpu: NotRequired[int]
-    """Average CPU use in percent of the CPU request, by a HorizontalPodAutoscaler. It needs no KEDA, and cannot be combined."""
-    waiting_requests: NotRequired[int]
-    """vLLM: waiting requests for each replica (vllm:num_requests_waiting)."""
-    kv_cache_percent: NotRequired[int]
-    """vLLM: average use of the KV cache (vllm:kv_cache_usage_perc)."""
-    queue_milliseconds: NotRequired[int]
-    """Triton, also behind TensorRT-LLM and PyTriton: average time of a request in the queue (nv_inference_queue_duration_us)."""
-    requests_in_flight: NotRequired[int]
-    """Any engine: requests for each replica that the gateway has sent and that are not answered yet."""
-    ongoing_requests: NotRequired[float]
-    """Ray Serve: requests for each replica of an application (target_ongoing_requests), by Ray's own autoscaler."""
-
-
-class Scaling(TypedDict):
-    """A number of replicas that follows the load, between `min` and `max`."""
-
-    min: int
-    """The minimum number of replicas. With 0, the model stops when no requests come, and the next request at the gateway starts it."""
-    max: int
-    """The maximum number of replicas. The pool, the quota and the budget must have room for it."""
-    on: NotRequired[ScalingSignals]
-    """The signals that the number follows. Default: the engine's own."""
-    cooldown_seconds: NotRequired[int]
-    """Seconds of low load before replicas stop, 30 at least. Default: the time that a replica needs to start, 5 minutes at least."""
+    requests_per_second: NotRequired[float]
+    """Requests per second to all replicas, at the time that the objective has to hold."""
+    input_tokens: NotRequired[int]
+    """Mean number of tokens of a prompt."""
+    output_tokens: NotRequired[int]
+    """Mean number of tokens of an answer."""
+    shared_prefix_percent: NotRequired[int]
+    """Share of a prompt that the prefix cache already has, such as a system prompt. Default: 0."""
+    trace: NotRequired[str]
+    """A file of recorded requests, below the project's folder: Mooncake's JSON lines or Azure's CSV (docs/prediction.md)."""
+    model: NotRequired[str]
+    """The published model whose layers this model has, as Hugging Face names it. Default: the model that the path of the weights names."""
 
 
-class ModelResources(TypedDict):
-    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
+class Slo(TypedDict):
+    """The objective: times that at least `percentile` percent of the requests keep, and the percent of requests that succeed."""
 
-    cpu: NotRequired[str]
-    """CPU request; there is no CPU limit, since throttling stalls the accelerator."""
-    memory: NotRequired[str]
-    """Memory, request and limit alike; shared memory counts against it."""
-    hugepages2_mi: NotRequired[str]
-    """2 MiB huge pages, request and limit alike; on Gaudi by default the accelerator table's value for each accelerator."""
-
-
-class NodeTerm(TypedDict):
-    """A condition on a label of a node, as in Kubernetes."""
-
-    key: str
-    """A label key: a name of at most 63 characters, with an optional DNS prefix and a slash."""
-    operator: NotRequired[str]
-    """The comparison. One of: In, NotIn, Exists, DoesNotExist, Gt, Lt. Default: In."""
-    values: NotRequired[list[str]]
-    """The values to compare with."""
-
-
-class PreferredNodeTerm(TypedDict):
-    """A condition that preferred nodes meet."""
-
-    key: str
-    """A label key: a name of at most 63 characters, with an optional DNS prefix and a slash."""
-    operator: NotRequired[str]
-    """The comparison. One of: In, NotIn, Exists, DoesNotExist, Gt, Lt. Default: In."""
-    values: NotRequired[list[str]]
-    """The values to compare with."""
-    weight: NotRequired[int]
-    """The weight among all preferences. Default: 1."""
-
-
-class Affinity(TypedDict):
-    """Further terms on the nodes of pods, in addition to the pool's."""
-
-    required_nodes: NotRequired[list[NodeTerm]]
-    """Conditions that a node of the pool must meet."""
-    preferred_nodes: NotRequired[list[PreferredNodeTerm]]
-    """Conditions that preferred nodes of the pool meet."""
-    pod_affinity: NotRequired[list[str]]
-    """Models of this stack. Pods run only on nodes that run each of them."""
-    pod_anti_affinity: NotRequired[list[str]]
-    """Models of this stack. No pod runs on a node that runs one of them."""
+    ttft: NotRequired[str]
+    """Longest time to the first token of an answer."""
+    itl: NotRequired[str]
+    """Longest time between two tokens of an answer, as the mean of one answer."""
+    percentile: NotRequired[int]
+    """Percent of the requests that keep the times. Default: 95."""
+    availability: NotRequired[float]
+    """Percent of the requests that do not fail on the server's side. Alerts of `monitoring.rules` watch it; predictions do not."""
 
 
 class RemoteCode(TypedDict):
@@ -892,34 +892,34 @@ class VllmServiceArgs(TypedDict):
     """Further tolerations. The taints of the pool are tolerated without them."""
     volumes: NotRequired[dict[str, ExtraVolume]]
     """Further volumes by name, from existing claims and ConfigMaps."""
-    traffic: NotRequired[Traffic]
-    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
-    slo: NotRequired[Slo]
-    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
     replicas: NotRequired[int]
     """Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods. Default: 1."""
     autoscaling: NotRequired[Scaling]
     """Instead of `replicas`: Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods."""
     accelerators: NotRequired[int]
     """Accelerators of each replica. Default: the product of the parallel sizes."""
-    consumers: NotRequired[list[str]]
-    """Consumers whose keys open this model. Default: none."""
-    image: NotRequired[str]
-    """Default: the accelerator table's image for this engine."""
-    resources: NotRequired[ModelResources]
-    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
-    shared_memory: NotRequired[str]
-    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
     affinity: NotRequired[Affinity]
     """Further terms on the nodes of pods, in addition to the pool's."""
     rollout: NotRequired[str]
     """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators. Default: inPlace."""
+    resources: NotRequired[ModelResources]
+    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
+    shared_memory: NotRequired[str]
+    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
     load_mib_per_second: NotRequired[int]
     """The lowest rate of reading weights. With their size, it sets the startup budget. Default: 200."""
     warmup_seconds: NotRequired[int]
     """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
     drain_seconds: NotRequired[int]
     """Seconds that a terminating server has to finish running requests. Default: 60."""
+    image: NotRequired[str]
+    """Default: the accelerator table's image for this engine."""
+    traffic: NotRequired[Traffic]
+    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
+    slo: NotRequired[Slo]
+    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
+    consumers: NotRequired[list[str]]
+    """Consumers whose keys open this model. Default: none."""
     trust_remote_code: NotRequired[RemoteCode]
     """Lets the server run Python files of the model, after a review of one revision. The policy pack blocks it until a reviewer adds an exemption. One of: False. Default: false."""
     tensor_parallel_size: NotRequired[int]
@@ -1405,34 +1405,34 @@ class TritonServiceArgs(TypedDict):
     """Further tolerations. The taints of the pool are tolerated without them."""
     volumes: NotRequired[dict[str, ExtraVolume]]
     """Further volumes by name, from existing claims and ConfigMaps."""
-    traffic: NotRequired[Traffic]
-    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
-    slo: NotRequired[Slo]
-    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
     replicas: NotRequired[int]
     """Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods. Default: 1."""
     autoscaling: NotRequired[Scaling]
     """Instead of `replicas`: Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods."""
     accelerators: NotRequired[int]
     """Accelerators of each replica. Default: the product of the parallel sizes."""
-    consumers: NotRequired[list[str]]
-    """Consumers whose keys open this model. Default: none."""
-    image: NotRequired[str]
-    """Default: the accelerator table's image for this engine."""
-    resources: NotRequired[ModelResources]
-    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
-    shared_memory: NotRequired[str]
-    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
     affinity: NotRequired[Affinity]
     """Further terms on the nodes of pods, in addition to the pool's."""
     rollout: NotRequired[str]
     """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators. Default: inPlace."""
+    resources: NotRequired[ModelResources]
+    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
+    shared_memory: NotRequired[str]
+    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
     load_mib_per_second: NotRequired[int]
     """The lowest rate of reading weights. With their size, it sets the startup budget. Default: 200."""
     warmup_seconds: NotRequired[int]
     """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
     drain_seconds: NotRequired[int]
     """Seconds that a terminating server has to finish running requests. Default: 60."""
+    image: NotRequired[str]
+    """Default: the accelerator table's image for this engine."""
+    traffic: NotRequired[Traffic]
+    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
+    slo: NotRequired[Slo]
+    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
+    consumers: NotRequired[list[str]]
+    """Consumers whose keys open this model. Default: none."""
     ports: NotRequired[TritonPorts]
     """The ports of the server. Default: Triton's own."""
     metrics: NotRequired[TritonMetrics]
@@ -1505,34 +1505,34 @@ class TensorrtLlmServiceArgs(TypedDict):
     """Further tolerations. The taints of the pool are tolerated without them."""
     volumes: NotRequired[dict[str, ExtraVolume]]
     """Further volumes by name, from existing claims and ConfigMaps."""
-    traffic: NotRequired[Traffic]
-    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
-    slo: NotRequired[Slo]
-    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
     replicas: NotRequired[int]
     """Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods. Default: 1."""
     autoscaling: NotRequired[Scaling]
     """Instead of `replicas`: Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods."""
     accelerators: NotRequired[int]
     """Accelerators of each replica. Default: the product of the parallel sizes."""
-    consumers: NotRequired[list[str]]
-    """Consumers whose keys open this model. Default: none."""
-    image: NotRequired[str]
-    """Default: the accelerator table's image for this engine."""
-    resources: NotRequired[ModelResources]
-    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
-    shared_memory: NotRequired[str]
-    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
     affinity: NotRequired[Affinity]
     """Further terms on the nodes of pods, in addition to the pool's."""
     rollout: NotRequired[str]
     """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators. Default: inPlace."""
+    resources: NotRequired[ModelResources]
+    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
+    shared_memory: NotRequired[str]
+    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
     load_mib_per_second: NotRequired[int]
     """The lowest rate of reading weights. With their size, it sets the startup budget. Default: 200."""
     warmup_seconds: NotRequired[int]
     """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
     drain_seconds: NotRequired[int]
     """Seconds that a terminating server has to finish running requests. Default: 60."""
+    image: NotRequired[str]
+    """Default: the accelerator table's image for this engine."""
+    traffic: NotRequired[Traffic]
+    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
+    slo: NotRequired[Slo]
+    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
+    consumers: NotRequired[list[str]]
+    """Consumers whose keys open this model. Default: none."""
     ports: NotRequired[TritonPorts]
     """The ports of the server. Default: Triton's own."""
     metrics: NotRequired[TritonMetrics]
@@ -1614,34 +1614,34 @@ class PyTritonServiceArgs(TypedDict):
     """Further tolerations. The taints of the pool are tolerated without them."""
     volumes: NotRequired[dict[str, ExtraVolume]]
     """Further volumes by name, from existing claims and ConfigMaps."""
-    traffic: NotRequired[Traffic]
-    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
-    slo: NotRequired[Slo]
-    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
     replicas: NotRequired[int]
     """Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods. Default: 1."""
     autoscaling: NotRequired[Scaling]
     """Instead of `replicas`: Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods."""
     accelerators: NotRequired[int]
     """Accelerators of each replica. Default: the product of the parallel sizes."""
-    consumers: NotRequired[list[str]]
-    """Consumers whose keys open this model. Default: none."""
-    image: NotRequired[str]
-    """Default: the accelerator table's image for this engine."""
-    resources: NotRequired[ModelResources]
-    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
-    shared_memory: NotRequired[str]
-    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
     affinity: NotRequired[Affinity]
     """Further terms on the nodes of pods, in addition to the pool's."""
     rollout: NotRequired[str]
     """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators. Default: inPlace."""
+    resources: NotRequired[ModelResources]
+    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
+    shared_memory: NotRequired[str]
+    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
     load_mib_per_second: NotRequired[int]
     """The lowest rate of reading weights. With their size, it sets the startup budget. Default: 200."""
     warmup_seconds: NotRequired[int]
     """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
     drain_seconds: NotRequired[int]
     """Seconds that a terminating server has to finish running requests. Default: 60."""
+    image: NotRequired[str]
+    """Default: the accelerator table's image for this engine."""
+    traffic: NotRequired[Traffic]
+    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
+    slo: NotRequired[Slo]
+    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
+    consumers: NotRequired[list[str]]
+    """Consumers whose keys open this model. Default: none."""
     streaming: NotRequired[bool]
     """Sends each piece of an answer immediately (a decoupled model), to at most `maxBatchSize` requests at a time. Default: false."""
     max_tokens: NotRequired[int]
@@ -1842,34 +1842,34 @@ class RayServiceArgs(TypedDict):
     """Further tolerations. The taints of the pool are tolerated without them."""
     volumes: NotRequired[dict[str, ExtraVolume]]
     """Further volumes by name, from existing claims and ConfigMaps."""
-    traffic: NotRequired[Traffic]
-    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
-    slo: NotRequired[Slo]
-    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
     replicas: NotRequired[int]
     """Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods. Default: 1."""
     autoscaling: NotRequired[Scaling]
     """Instead of `replicas`: Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods."""
     accelerators: NotRequired[int]
     """Accelerators of each replica. Default: the product of the parallel sizes."""
-    consumers: NotRequired[list[str]]
-    """Consumers whose keys open this model. Default: none."""
-    image: NotRequired[str]
-    """Default: the accelerator table's image for this engine."""
-    resources: NotRequired[ModelResources]
-    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
-    shared_memory: NotRequired[str]
-    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
     affinity: NotRequired[Affinity]
     """Further terms on the nodes of pods, in addition to the pool's."""
     rollout: NotRequired[str]
     """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators. Default: inPlace."""
+    resources: NotRequired[ModelResources]
+    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
+    shared_memory: NotRequired[str]
+    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
     load_mib_per_second: NotRequired[int]
     """The lowest rate of reading weights. With their size, it sets the startup budget. Default: 200."""
     warmup_seconds: NotRequired[int]
     """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
     drain_seconds: NotRequired[int]
     """Seconds that a terminating server has to finish running requests. Default: 60."""
+    image: NotRequired[str]
+    """Default: the accelerator table's image for this engine."""
+    traffic: NotRequired[Traffic]
+    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
+    slo: NotRequired[Slo]
+    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
+    consumers: NotRequired[list[str]]
+    """Consumers whose keys open this model. Default: none."""
     worker_autoscaling: NotRequired[WorkerAutoscaling]
     """Ray's own autoscaler of worker pods, between `replicas` and this."""
     gcs_fault_tolerance: NotRequired[GcsFaultTolerance]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import pulumi
 
@@ -50,6 +50,7 @@ class ModelService(pulumi.ComponentResource):
     url: pulumi.Output[str]
     """The address inside the cluster, with the path of the API. Only the gateway's pods reach it."""
 
+    _engine: str
     _spec: type[ServedModel]
     _inputs: Inputs
 
@@ -61,7 +62,7 @@ class ModelService(pulumi.ComponentResource):
         files = {key: check.spec(ModelFilesHandle, value, "artifacts", key) for key, value in extras.get("artifacts", {}).items()}
         weights = check.spec(ModelFilesHandle, extras["weights"], "weights") if "weights" in extras else None
         check.stop()
-        spec = check.spec(self._spec, _settings(self._spec, check.settings, pool, weights, files))
+        spec = check.spec(self._spec, _settings(self._engine, check.settings, pool, weights, files))
         check.stop()
         mounts = {key: check.mount(each, extras["artifacts"][key], "artifacts", key) for key, each in files.items()}
         site = Site(
@@ -87,14 +88,14 @@ class ModelService(pulumi.ComponentResource):
 
 
 def _settings(
-    spec: type[ServedModel],
+    engine: str,
     own: Mapping[str, Any],
     pool: PoolHandle,
     weights: ModelFilesHandle | None,
     artifacts: Mapping[str, ModelFilesHandle],
 ) -> dict[str, Any]:
     """Return the settings of the model as a stack file has them, where names stand for pools and stores."""
-    settings = {**own, "engine": engine_name(spec), "pool": pool.name}
+    settings = {**own, "engine": engine, "pool": pool.name}
     if weights is not None:
         settings["weights"] = weights.weights()
         if weights.preheat is not None:
@@ -104,11 +105,7 @@ def _settings(
     return settings
 
 
-def engine_name(spec: type[ServedModel]) -> str:
-    return get_args(spec.model_fields["engine"].annotation)[0]
-
-
-def _component(spec: type[ServedModel]) -> type[ModelService]:
+def _component(engine: str, spec: type[ServedModel]) -> type[ModelService]:
     """Return the component of the models of `spec`, such as VllmService for VllmSpec."""
     name = f"{spec.__name__.removesuffix('Spec').removesuffix('Serve')}Service"
 
@@ -122,11 +119,12 @@ def _component(spec: type[ServedModel]) -> type[ModelService]:
         "__init__": construct,
         "__doc__": spec.__doc__,
         "__module__": __name__,
+        "_engine": engine,
         "_spec": spec,
         "_inputs": Inputs((spec,), {**_EXTRAS, "weights": weights}, _OMIT),
     }
     return type(name, (ModelService,), body)
 
 
-SERVICES = tuple(_component(spec) for spec in MODEL_SPECS.values())
+SERVICES = tuple(_component(engine, spec) for engine, spec in MODEL_SPECS.items())
 globals().update({each.__name__: each for each in SERVICES})

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from math import ceil, gcd
 
 from inferplan.components.handles import NodeTarget
-from inferplan.components.serving.model_parts import PlacedModel
-from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.model_parts import PlacedModel, SizedModel
 from inferplan.kube.names import EFA_RESOURCE, EPHEMERAL_STORAGE, HUGEPAGES
 from inferplan.kube.quantity import bytes_of, canonical
 
@@ -48,7 +47,7 @@ class Scratch:
         return {EPHEMERAL_STORAGE: canonical(f"{disk}Mi")} if disk else {}
 
 
-def demand_of(spec: ServedModel, count: int, target: NodeTarget) -> dict[str, str]:
+def demand_of(spec: SizedModel, count: int, target: NodeTarget) -> dict[str, str]:
     capacity, wanted = target.capacity, spec.resources
     share = share_of(count, target)
     demand = {
@@ -77,7 +76,7 @@ def share_of(count: int, target: NodeTarget) -> float:
     return SHARE_FOR_MODELS * count / max(1, target.capacity.accelerators)
 
 
-def scratch_of(spec: ServedModel, target: NodeTarget, *, memory: str, share: float) -> Scratch:
+def scratch_of(spec: SizedModel, target: NodeTarget, *, memory: str, share: float) -> Scratch:
     """Return the volumes of a pod with `memory` that may use `share` of its node's disk.
 
     Ray keeps its objects in /dev/shm, which KubeRay (v1.7.0, common/pod.go) makes as large as the container's memory, and spills
@@ -90,7 +89,7 @@ def scratch_of(spec: ServedModel, target: NodeTarget, *, memory: str, share: flo
     return Scratch(shm=shm, tmp=max(_TMP, min(int(bytes_of(memory) * _OBJECT_STORE), room) // _GI * _GI))
 
 
-def replica_scratch(spec: ServedModel, count: int, target: NodeTarget) -> Scratch:
+def replica_scratch(spec: SizedModel, count: int, target: NodeTarget) -> Scratch:
     """Return the volumes of a pod with `count` accelerators."""
     return scratch_of(spec, target, memory=demand_of(spec, count, target)["memory"], share=share_of(count, target))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from inferplan.components.handles import Endpoint, EndpointProtocol, ModelMount, NodeTarget, ObjectStore, SecretRef
-from inferplan.components.serving.model_parts import StoredModel
+from inferplan.components.serving.model_parts import CalledModel, StoredModel
 from inferplan.components.serving.served_model import ServedModel
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def mounted_weights(name: str, spec: StoredModel, site: Site) -> ModelMount | No
 
 def openai_endpoint(
     name: str,
-    spec: ServedModel,
+    spec: CalledModel,
     *,
     port: int,
     served_names: Iterable[str],

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from inferplan.components.nodes.pool import Pool
+from inferplan.components.serving.model_parts import TimedModel
 from inferplan.components.serving.scaling_spec import POLLING_SECONDS
-from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.workload import budget
 
 _SCRAPE_SECONDS = 30  # the Prometheus operator's default scrapeInterval (API reference, 2026-11)
@@ -23,7 +23,7 @@ class Part:
     source: str
 
 
-def first_request(name: str, spec: ServedModel, pool: Pool, *, adds_nodes: bool) -> tuple[Part, ...]:
+def first_request(name: str, spec: TimedModel, pool: Pool, *, adds_nodes: bool) -> tuple[Part, ...]:
     """Return the parts of the wait for the first answer of `spec` on `pool`, called `name`; `adds_nodes` says that nodes come and go."""
     times = budget(spec, pool.target(name))
     pulls = adds_nodes or not pool.pre_pull_images

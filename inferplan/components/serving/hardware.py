@@ -4,8 +4,7 @@ from collections.abc import Collection
 
 from inferplan.components.handles import NodeTarget
 from inferplan.components.serving.demand import uses_efa
-from inferplan.components.serving.model_parts import PlacedModel
-from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.model_parts import PlacedModel, PodModel
 
 # The software aborts (exit 134) when it cannot write there: ENV HABANA_LOGS of every image (HabanaAI/Setup_and_Install
 # dockerfiles/base/Dockerfile.ubuntu24.04, 1.22.0), and the root is read-only. The directory exists, so nothing has to create it.
@@ -51,7 +50,7 @@ def network_environment(spec: PlacedModel, target: NodeTarget) -> dict[str, str]
     return {"FI_PROVIDER": "efa", "FI_EFA_FORK_SAFE": "1", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
 
 
-def missing_libraries(name: str, spec: ServedModel, target: NodeTarget) -> str | None:
+def missing_libraries(name: str, spec: PodModel, target: NodeTarget) -> str | None:
     """Return the warning about a model that would use EFA from a default image; None for any other.
 
     No default image has libfabric and aws-ofi-nccl (vllm-project/vllm issue 55635, open, read 2026-11).

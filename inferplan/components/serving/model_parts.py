@@ -1,15 +1,18 @@
-"""The parts of a served model, each for one reader: who calls it, who stores its files, who places its pods. Engines answer."""
-
-from __future__ import annotations
+"""The parts of a served model, each for one reader: who calls it, stores its files, places its pods, sizes them, waits for them. Engines answer."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, PositiveInt, field_validator
 
 from inferplan.components.handles import ModelTensors, NodeTarget, TextTensors
+from inferplan.components.preheat.spec import ArtifactSpec, PreheatSpec
+from inferplan.components.serving.affinity import AffinitySpec
+from inferplan.components.serving.pod_settings import RESERVED_ENV, EnvValue, ModelResources, PodSettings
 from inferplan.components.serving.scaling_spec import ReplicaRange
-from inferplan.components.spec import SpecError
+from inferplan.components.spec import Bytes, DnsLabel, PinnedImage, Spec, SpecError, duplicates, rule
 from inferplan.components.storage.spec import WeightsSpec
 
 
@@ -22,14 +25,25 @@ class CpuBuild:
     environment: Mapping[str, str]
 
 
-class CalledModel:
-    """The questions of the gateway and its clients."""
+class CalledModel(Spec):
+    """The part of the gateway and its clients."""
 
     calls_are_few: ClassVar[bool] = False
     """True if every call that may pass a gateway can be listed with its path, which some gateways need."""
 
     cpu_build: ClassVar[CpuBuild | None] = None
     """The engine's build for CPUs, with which a rehearsal answers; None if it has none."""
+
+    engine: str
+    consumers: list[DnsLabel] = []
+    """Consumers whose keys open this model. Default: none."""
+
+    @field_validator("consumers")
+    @classmethod
+    def _consumers_are_named_once(cls, consumers: list[str]) -> list[str]:
+        if repeated := duplicates(consumers):
+            raise ValueError(f"{', '.join(repeated)} is listed more than once. List each consumer once")
+        return consumers
 
     @property
     def takes_prompts(self) -> bool:
@@ -57,18 +71,26 @@ class CalledModel:
         return ()
 
 
-class StoredModel:
-    """The questions of stores, preheats and artifacts about the files."""
+class StoredModel(Spec):
+    """The part of stores, preheats and artifacts: the files."""
 
-    if TYPE_CHECKING:
+    engine: str
+    weights: WeightsSpec | None = None
+    """The files of the model. Omit them where the image or the code brings the model."""
+    preheat: PreheatSpec | None = None
+    """Copies the weights to a shared store before the first server starts. Omit it if the engine reads the store itself."""
+    artifacts: Annotated[dict[DnsLabel, ArtifactSpec], Field(max_length=16)] = {}
+    """Further files by name: adapters, a tokenizer, engines. They are preheated like the weights and mounted at /artifacts/<name>."""
 
-        @property
-        def weights(self) -> WeightsSpec | None:
-            """The field of the spec, as the next one."""
-            ...
-
-        @property
-        def engine(self) -> str: ...
+    @rule
+    def _files_have_a_source(self) -> Iterator[str]:
+        if self.stored_files is None and self.preheat is not None:
+            yield "preheat copies weights, but the model has none. Add weights: {store, path}, or remove preheat"
+        if self.weights is None and (reader := self.reader_of_weights) is not None:
+            yield f"Missing weights: {reader} reads them. Add weights: {{store: <store>, path: <directory>}}"
+        if self.artifacts and self.preheat is None:
+            listed = ", ".join(self.artifacts)
+            yield f"artifacts ({listed}) need preheat, which copies them next to the weights. Add preheat: {{into: <store>}}"
 
     @property
     def stored_files(self) -> WeightsSpec | None:
@@ -105,20 +127,19 @@ class StoredModel:
 
 
 class PlacedModel(ReplicaRange):
-    """The questions of pools, quotas and the network between nodes."""
+    """The part of pools, queues, quotas and the network between nodes."""
 
-    if TYPE_CHECKING:
-
-        @property
-        def pool(self) -> str:
-            """The field of the spec, as the next two."""
-            ...
-
-        @property
-        def accelerators(self) -> int | None: ...
-
-        @property
-        def rollout(self) -> str: ...
+    pool: DnsLabel
+    """The node pool that the replicas run on."""
+    accelerators: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Accelerators of each replica. Default: the product of the parallel sizes."""
+    queue: DnsLabel | None = None
+    """The queue of this stack that pods wait in until its quota has room. Default: none; they start immediately."""
+    queue_priority: DnsLabel | None = None
+    """One of the queue's priorities."""
+    affinity: AffinitySpec = AffinitySpec()
+    rollout: Literal["inPlace", "surge"] = "inPlace"
+    """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators."""
 
     can_span_nodes: ClassVar[bool] = False
     """True if one replica can have accelerators of several nodes."""
@@ -176,3 +197,51 @@ class PlacedModel(ReplicaRange):
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - engines that judge the pool read it
         """Check that the model can run on the pool `target`; paths start below the model's name."""
         yield from ()
+
+    def queue_errors(self) -> Iterator[SpecError]:
+        """Check that the model can wait in a queue; paths start below the model's name."""
+        yield from ()
+
+
+class SizedModel(PlacedModel):
+    """The part of capacity: the resources of a pod."""
+
+    keeps_objects: ClassVar[bool] = False
+    """True if the engine keeps its objects in /dev/shm and spills them to /tmp, so that both follow the pod's memory."""
+
+    resources: ModelResources = ModelResources()
+    shared_memory: Bytes = "2Gi"
+    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11)."""
+
+
+class TimedModel(StoredModel, PlacedModel):
+    """The part of rollouts: the times of a pod."""
+
+    load_mib_per_second: PositiveInt = 200
+    """The lowest rate of reading weights. With their size, it sets the startup budget."""
+    warmup_seconds: Annotated[int, Field(ge=0, le=604_800)] | None = None
+    """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
+    drain_seconds: Annotated[int, Field(ge=0, le=3600)] = 60
+    """Seconds that a terminating server has to finish running requests."""
+
+    @property
+    def warms_up(self) -> bool:
+        """True if the engine compiles before the first response, on accelerators that need it."""
+        return True
+
+
+class PodModel(TimedModel, SizedModel, PodSettings):
+    """The part of the workload: everything that a pod is made of, and nothing of callers and traffic."""
+
+    reserved_env: ClassVar[Mapping[str, str]] = RESERVED_ENV
+    """Variables that users cannot set, each with the reason."""
+
+    image: PinnedImage | None = None
+    """Default: the accelerator table's image for this engine."""
+
+    @field_validator("env")
+    @classmethod
+    def _env_leaves_reserved_names_alone(cls, env: dict[str, EnvValue]) -> dict[str, EnvValue]:
+        if taken := [f"{name} ({cls.reserved_env[name]})" for name in env if name in cls.reserved_env]:
+            raise ValueError(f"{'; '.join(taken)} cannot be set here. Remove it.")
+        return env

@@ -14,6 +14,7 @@ from inferplan.components.network import policy as network_policy
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import missing_libraries
+from inferplan.components.serving.model_parts import PodModel, StoredModel
 from inferplan.components.serving.scaling import scaler
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.volumes import FILES_VOLUME, artifact_gates, artifact_mounts, config_map_volume, key_of, weights_gate
@@ -85,7 +86,7 @@ def _files_map(name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.
     return core.ConfigMap(called, metadata=object_meta(name, site, called=called), data=data, immutable=True, opts=opts)
 
 
-def _with_verified_files(server: workload.Server, spec: ServedModel, site: Site) -> workload.Server:
+def _with_verified_files(server: workload.Server, spec: StoredModel, site: Site) -> workload.Server:
     gates = [*artifact_gates(site.artifacts, spec.preheat), *weights_gate(site.weights, server.mounts, spec.preheat)]
     mounts = (*server.mounts, *artifact_mounts(site.artifacts))
     return replace(server, mounts=mounts, init_containers=(*gates, *server.init_containers))
@@ -119,7 +120,7 @@ def gated(component: pulumi.Resource, site: Site, rollout_seconds: int, ignored:
     )
 
 
-def _edges(name: str, spec: ServedModel, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgsDict:
+def _edges(name: str, spec: PodModel, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgsDict:
     """Return the network policy: the gateway reaches the ports of the endpoint's protocols, pods reach each other, their bucket and their egress."""
     ports = sorted({protocol.port for protocol in endpoint.protocols})
     own = selector(workload.COMPONENT, name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from inferplan.components.handles import NodeTarget
 from inferplan.components.queue.quota import Amounts, amount_of, pool_amounts
 from inferplan.components.serving.demand import SIDECAR, demand_of
-from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.model_parts import PodModel
 
 # More nodes than any pool may have.
 _ENOUGH = 10**9
@@ -46,7 +46,7 @@ class _Nodes:
         return _Nodes(count=nodes, free=free, models=self.models | {pods.model}, avoided=self.avoided | pods.apart_from)
 
 
-def pods_on(models: Mapping[str, ServedModel], target: NodeTarget, *, most: bool) -> Iterator[Pods]:
+def pods_on(models: Mapping[str, PodModel], target: NodeTarget, *, most: bool) -> Iterator[Pods]:
     """Yield the pods of every model on the pool `target`: of the minimum of replicas, or with `most` of the maximum."""
     for name, model in models.items():
         replicas = model.max_replicas if most else model.min_replicas
@@ -62,7 +62,7 @@ def pods_on(models: Mapping[str, ServedModel], target: NodeTarget, *, most: bool
             yield Pods(model=name, count=count, request=each)
 
 
-def nodes_of_models(models: Mapping[str, ServedModel], target: NodeTarget, *, most: bool) -> int | None:
+def nodes_of_models(models: Mapping[str, PodModel], target: NodeTarget, *, most: bool) -> int | None:
     """Return how many nodes of the pool `target` the pods of `models` need; None if one of the pods fits no node."""
     return nodes_needed(list(pods_on(models, target, most=most)), pool_amounts(replace(target, nodes=1)))
 

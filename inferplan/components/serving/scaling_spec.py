@@ -1,10 +1,8 @@
 """The settings of the number of a model's replicas: a number, or a range and the signals that it follows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import Discriminator, Field, PositiveFloat, PositiveInt, Tag
 from pydantic.alias_generators import to_camel
@@ -107,18 +105,14 @@ Replicas: TypeAlias = Annotated[
 ]
 
 
-class ReplicaRange:
-    """The questions about the number of a model's replicas, which is fixed or a range."""
+class ReplicaRange(Spec):
+    """The number of a model's replicas, which is fixed or a range."""
 
     scaling_queries: ClassVar[Mapping[Signal, Query]] = {"requests_in_flight": IN_FLIGHT_QUERY}
     """The queries of the signals that KEDA reads from Prometheus."""
 
-    if TYPE_CHECKING:
-
-        @property
-        def replicas(self) -> int | ScalingSpec:
-            """The field of the spec."""
-            ...
+    replicas: Replicas = 1
+    """Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods."""
 
     @property
     def scaling(self) -> ScalingSpec | None:

@@ -13,7 +13,6 @@ from inferplan.components.preheat.verify import ready_check
 from inferplan.components.serving.demand import Scratch
 from inferplan.components.serving.hardware import LOGS, on_gaudi
 from inferplan.components.serving.pod_settings import PodSettings
-from inferplan.components.serving.served_model import ServedModel
 from inferplan.images.catalogue import default_image
 from inferplan.kube.quantity import size_quantity
 
@@ -34,7 +33,7 @@ def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgsDict]:
     ]
 
 
-def scratch_mounts(spec: ServedModel, target: NodeTarget) -> list[core.VolumeMountArgsDict]:
+def scratch_mounts(spec: PodSettings, target: NodeTarget) -> list[core.VolumeMountArgsDict]:
     paths = {"shm": "/dev/shm", **spec.scratch_paths, **({_LOGS_VOLUME: LOGS} if on_gaudi(target) else {})}  # noqa: S108 - volumes of the pod's own, not the node's directories
     return [core.VolumeMountArgsDict(name=name, mount_path=path) for name, path in paths.items()]
 

@@ -15,8 +15,8 @@ from inferplan.components.pod_parts import USER, container_security, pod_securit
 from inferplan.components.serving.demand import PRE_STOP_SECONDS, PROBE_PERIOD_SECONDS, Timing, demand_of, replica_scratch, timing
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import gaudi_environment, network_environment, on_vendor
+from inferplan.components.serving.model_parts import PodModel, SizedModel, TimedModel
 from inferplan.components.serving.pod_settings import PodSettings
-from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.volumes import CACHE, extra_mounts, extra_volumes, scratch, scratch_mounts
 from inferplan.kube.names import EPHEMERAL_STORAGE, MODEL_REVISION
 from inferplan.kube.quantity import bytes_of
@@ -56,7 +56,7 @@ class Server:
     group: int = USER
 
 
-def image_of(spec: ServedModel, target: NodeTarget) -> str:
+def image_of(spec: PodModel, target: NodeTarget) -> str:
     """Return the image that `spec` names, else that of the accelerator table for its engine. Raises ValueError if neither names one."""
     image = spec.image or (None if target.accelerator is None else target.accelerator.engine(spec.engine).image)
     if image is None:
@@ -72,7 +72,7 @@ def object_meta(
     return present(meta.ObjectMetaArgsDict(name=called or name, namespace=site.namespace, labels=own, annotations=annotations or None))
 
 
-def budget(spec: ServedModel, target: NodeTarget) -> Timing:
+def budget(spec: TimedModel, target: NodeTarget) -> Timing:
     """Return the model's time budgets; weights of unknown size count as much as the memory of all its accelerators can hold."""
     accelerator = target.accelerator
     memory = 0 if accelerator is None else accelerator.memory_bytes * spec.accelerators_per_pod * spec.pods
@@ -88,7 +88,7 @@ def budget(spec: ServedModel, target: NodeTarget) -> Timing:
     )
 
 
-def resources_of(spec: ServedModel, count: int, target: NodeTarget) -> core.ResourceRequirementsArgsDict:
+def resources_of(spec: SizedModel, count: int, target: NodeTarget) -> core.ResourceRequirementsArgsDict:
     """Return requests and limits of a pod with `count` accelerators: as written, else its share of the node in proportion to them."""
     demand = demand_of(spec, count, target)
     # The volumes on disk have limits of their own; an image layer or a log must not end a server.
@@ -97,7 +97,7 @@ def resources_of(spec: ServedModel, count: int, target: NodeTarget) -> core.Reso
 
 
 def server_pod(
-    name: str, spec: ServedModel, server: Server, *, target: NodeTarget, times: Timing, service_account: pulumi.Input[str]
+    name: str, spec: PodModel, server: Server, *, target: NodeTarget, times: Timing, service_account: pulumi.Input[str]
 ) -> core.PodTemplateSpecArgsDict:
     pod = core.PodSpecArgsDict(
         service_account_name=service_account,
@@ -113,7 +113,7 @@ def server_pod(
 
 def placed(
     name: str,
-    spec: ServedModel,
+    spec: PodModel,
     target: NodeTarget,
     pod: core.PodSpecArgsDict,
     *,
@@ -143,7 +143,7 @@ def placed(
     return core.PodTemplateSpecArgsDict(metadata=present(metadata), spec=present(spec_of_pod))
 
 
-def _container(spec: ServedModel, server: Server, *, target: NodeTarget, times: Timing) -> core.ContainerArgsDict:
+def _container(spec: PodModel, server: Server, *, target: NodeTarget, times: Timing) -> core.ContainerArgsDict:
     startup, readiness, liveness = _probes(server, times) if server.ports else (None, None, None)
     return present(
         core.ContainerArgsDict(
@@ -196,7 +196,7 @@ def _probes(server: Server, times: Timing) -> list[core.ProbeArgsDict]:
 
 
 def environment(
-    spec: ServedModel, values: Mapping[str, str], secrets: Mapping[str, SecretRef], *, target: NodeTarget
+    spec: PodModel, values: Mapping[str, str], secrets: Mapping[str, SecretRef], *, target: NodeTarget
 ) -> list[core.EnvVarArgsDict]:
     """Return the container's variables: those of every server, the engine's `values` and `secrets`, and the model's."""
     # A user without an entry in /etc/passwd has no name and no home; torch and Triton's compilers read both.

@@ -96,9 +96,7 @@ def _without_context(workspace: Workspace) -> Finding:
     cluster, repeat = workspace.settings.cluster, f"inferplan doctor {workspace.typed} --context"
     if cluster.is_created:
         return unknown(f"not asked: the cluster does not exist before the first update. Once it exists: {repeat} NAME")
-    from inferplan.operations.doctor.aws.checks import context_command
-
-    command = context_command(cluster)
+    command = cluster.context_command
     remedy = f"{command} && {repeat} {getattr(cluster, 'name', '')}" if command else f"{repeat} NAME"
     return unknown("not asked: the stack file names no context of a kubeconfig", remedy)
 

@@ -70,9 +70,10 @@ class Diagnosis:
 
 def diagnose_target(workspace: Workspace, target: UpdateTarget) -> Diagnosis:
     if target.live is None:
+        command = workspace.settings.cluster.context_command
         raise RequestError(
             f"{workspace.stack}: no cluster is known. Name a context of your kubeconfig: inferplan recover {workspace.typed} "
-            "--context NAME (for EKS, create one with: aws eks update-kubeconfig --name CLUSTER), and install kubectl on PATH"
+            f"--context NAME{f' (create one with: {command})' if command else ''}, and install kubectl on PATH"
         )
     return diagnose(workspace, workspace.record(), target.environment, target.live)
 

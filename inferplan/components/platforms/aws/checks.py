@@ -1,6 +1,6 @@
 """Checks the AWS parts of a stack against each other: pools and stores on EKS, zones, processors, spot capacity, node updates."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.platforms.aws import aws_api
@@ -12,7 +12,7 @@ from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.components.platforms.platform import Sections
 from inferplan.components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE
 from inferplan.components.serving.demand import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
-from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.model_parts import PlacedModel
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.components.storage.spec import S3StoreSpec
 from inferplan.images.catalogue import facts_of
@@ -150,7 +150,7 @@ def _model_errors(name: str, pool: EksPool, sections: Sections) -> Iterator[Spec
         yield from _blocked_update(name, pool, models)
 
 
-def _blocked_update(name: str, pool: EksPool, models: dict[str, ServedModel]) -> Iterator[SpecError]:
+def _blocked_update(name: str, pool: EksPool, models: Mapping[str, PlacedModel]) -> Iterator[SpecError]:
     """Check that a node can be drained without a new one: its budget evicts one replica, and the next once that one is Ready again."""
     per_node = pool.target(name).capacity.accelerators
     used = sum(model.accelerators_per_pod * model.pods * model.max_replicas for model in models.values())

@@ -92,6 +92,10 @@ class EksClusterFields(Cluster, ABC):
         return self.create is not None
 
     @property
+    def context_command(self) -> str:
+        return f"aws eks update-kubeconfig --region {self.region} --name {self.name} --alias {self.name}"
+
+    @property
     def assigns_pod_identities(self) -> bool:
         return self.identity == "podIdentity"
 

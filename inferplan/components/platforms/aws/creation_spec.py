@@ -33,6 +33,7 @@ def _network(cidr: str) -> Iterator[str]:
         network = ipaddress.IPv4Network(cidr)
     except ValueError:
         yield f"{cidr!r} is not an IPv4 network. Use its first address and its prefix length, for example 10.20.0.0/16."
+        return
     if not _LARGEST_NETWORK <= network.prefixlen <= _SMALLEST_NETWORK:
         yield f"{cidr!r} has a prefix length of {network.prefixlen}. A VPC with enough addresses for pods needs /{_LARGEST_NETWORK} to /{_SMALLEST_NETWORK}."
     if not network.is_private:
@@ -44,6 +45,7 @@ def _public_source(cidr: str) -> Iterator[str]:
         network = ipaddress.IPv4Network(cidr if "/" in cidr else "")
     except ValueError:
         yield f"{cidr!r} is not an IPv4 network. For a single address append /32, for example 198.51.100.7/32."
+        return
     if network.prefixlen < 8:
         yield f"{cidr!r} admits a large part of the internet to the API server. Use the networks of your users and CI runners."
 

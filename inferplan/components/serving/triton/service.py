@@ -14,8 +14,8 @@ from inferplan.components.kubernetes import core
 from inferplan.components.serving import workload
 from inferplan.components.serving.engine import Site, TraceSink, mounted_weights, openai_endpoint
 from inferplan.components.serving.hardware import torch_environment
+from inferplan.components.serving.model_parts import CalledModel
 from inferplan.components.serving.model_service import ModelService
-from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.triton.builds import in_build
 from inferplan.components.serving.triton.models import CustomModel, FileModel
 from inferplan.components.serving.triton.repository import repository_files
@@ -55,7 +55,7 @@ def endpoint(name: str, spec: TritonSpec, server_key: SecretRef) -> Endpoint:
 
 def triton_endpoint(
     name: str,
-    spec: ServedModel,
+    spec: CalledModel,
     ports: TritonPorts,
     *,
     server_key: SecretRef | None,

@@ -49,13 +49,6 @@ def examine_account(workspace: Workspace, recording: Recording, ask: Ask | None 
     return run_checks(AWS_CHECKS, ExaminedAccount(workspace.settings, cluster, recording, ask, workspace.typed))
 
 
-def context_command(cluster: object) -> str:
-    """Return the command that writes a context, with the cluster's name, to the kubeconfig; "" for a cluster that is not of AWS."""
-    if not isinstance(cluster, EksCluster):
-        return ""
-    return f"aws eks update-kubeconfig --region {cluster.region} --name {cluster.name} --alias {cluster.name}"
-
-
 def stack_policy(workspace: Workspace, recording: Recording) -> str | None:
     cluster = workspace.settings.cluster
     if not isinstance(cluster, EksCluster):
