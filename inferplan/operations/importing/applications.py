@@ -6,6 +6,7 @@ from typing import Any
 
 from inferplan.audit.documents import values_in
 from inferplan.audit.manifest import InputError
+from inferplan.kube.paths import MISSING, parse, value_at
 from inferplan.operations.importing.fields import REPOSITORY, Server, leaves, mapped, take, take_all
 from inferplan.tables import table
 
@@ -18,15 +19,21 @@ def take_applications(server: Server, body: dict[str, Any], row: dict[str, Any])
     versions = [str(each) for each in take_all(body, row["version"])]
     server.version = next(iter(versions), "")
     try:
-        listed = values_in(text.encode(), f"{server.place}: {row['applications']}").get("applications") if text else ()
+        settings = values_in(text.encode(), f"{server.place}: {row['applications']}") if text else {}
     except InputError as error:
         server.left += error.errors
         return
+    listed = settings.get("applications")
     for index, each in enumerate(listed if isinstance(listed, list) else ()):
         if isinstance(each, dict):
-            name = str(each.pop("name", "default"))
+            name = str(each.get("name", f"default{index or ''}"))
+            if name in server.applications:
+                continue  # it is listed below
+            take(each, "name")
             server.applications[name] = _application(server, each)
-            server.left += [f"{row['applications']}: applications[{index}].{path}" for path in leaves(each)]
+            if not each:
+                listed[index] = MISSING
+    server.left += [f"{row['applications']}: {path}" for path in leaves(settings)]
 
 
 def _application(server: Server, body: dict[str, Any]) -> dict[str, Any]:
@@ -39,14 +46,19 @@ def _application(server: Server, body: dict[str, Any]) -> dict[str, Any]:
             server.model, server.revision = match[1], match[2] or ""
         else:
             server.left.append(f"model {source!r}: it is not a repository of a hub")
-        scaling = mapped(first, _TABLE["scaling"], "deployment_config.autoscaling_config.")
         application = {"kind": "llm", **mapped(body, _TABLE["fields"]), **mapped(first, _TABLE["llm"])}
-        return {**application, **({"autoscaling": scaling} if "maxReplicas" in scaling else {})}
+        return application | _scaling(first, "deployment_config.")
     application = {"kind": "custom", **mapped(body, _TABLE["fields"]), **mapped(body, _TABLE["custom"])}
     deployments = {}
     for each in body.get("deployments") or ():
-        scaling = mapped(each, _TABLE["scaling"], "autoscaling_config.")
-        found = {**mapped(each, _TABLE["deployment"]), **({"autoscaling": scaling} if "maxReplicas" in scaling else {})}
-        if isinstance(each.get("name"), str) and found:
-            deployments[each.pop("name")] = found
+        if isinstance(each, dict) and isinstance(name := each.get("name"), str) and name not in deployments:
+            if fields := mapped(each, _TABLE["deployment"]) | _scaling(each, ""):
+                deployments[take(each, "name")] = fields
     return {**application, **({"deployments": deployments} if deployments else {})}
+
+
+def _scaling(body: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The field `autoscaling`, which needs a maximum."""
+    prefix = f"{prefix}autoscaling_config."
+    has_maximum = isinstance(value_at(body, parse(f"{prefix}max_replicas")), int)
+    return {"autoscaling": mapped(body, _TABLE["scaling"], prefix)} if has_maximum else {}

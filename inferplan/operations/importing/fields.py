@@ -39,19 +39,29 @@ def take_all(body: dict[str, Any], paths: Sequence[str]) -> list[Any]:
 
 
 def take(body: dict[str, Any], path: str) -> Any:
-    """The value at `path`, which is removed; None if there is none."""
+    """The value at `path`, which is removed with the parents that it leaves empty; None if there is none, or if it says nothing."""
     *parents, last = parse(path)
     parent = value_at(body, tuple(parents))
-    if parent is MISSING or not isinstance(parent, dict) or last not in parent:
+    if not isinstance(parent, dict) or parent.get(str(last)) in (None, {}, []):
         return None
-    return parent.pop(last)
+    value = parent.pop(str(last))
+    while parents and parent in ({}, []):
+        *parents, last = parents
+        parent = value_at(body, tuple(parents))
+        if isinstance(parent, list):
+            parent[int(last)] = MISSING  # the other items keep their places
+            parent[:] = [] if all(each is MISSING for each in parent) else parent
+        else:
+            parent.pop(last)
+    return value
 
 
 def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[str]:
+    """The paths of what was not taken, also of what is empty."""
     if isinstance(value, dict | list) and value:
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(each, (*path, key))
-    elif path and value not in ({}, [], None):
+    elif path and value is not MISSING:
         yield text_of(path)
 
 

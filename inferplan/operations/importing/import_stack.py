@@ -55,7 +55,8 @@ def import_stack(path: Path, *, accelerator: str) -> Imported:
         model = _model(server, config["inferplan:storage"], left)
         left += [f"{server.place}: {each}" for each in server.left]
         if model is not None:
-            models[re.sub(r"[^a-z0-9-]+", "-", server.name.lower()).strip("-")[:40]] = model
+            name = re.sub(r"[^a-z0-9-]+", "-", server.name.lower()).strip("-")[:36]
+            models[next(each for each in (name, *(f"{name}-{index}" for index in range(2, 1000))) if each not in models)] = model
     if not models:
         reasons = "; ".join(left[:5]) or "it has no objects"
         raise RequestError(
@@ -159,6 +160,7 @@ def _options(server: Server, left: list[str]) -> Iterator[tuple[str, Any]]:
     fields = {f"--{part}{name.replace('_', '-')}": to_camel(name) for name in names for part in ("", "no-")}
     fields |= {short: fields[long] for short, long in table("operations/importing/servers.toml")["aliases"].items()}
     extra: list[str] = []
+    seen: set[str] = set()
     words = [part for word in server.words for part in (word.split("=", 1) if word.startswith("--") and "=" in word else [word])]
     index = 0
     while index < len(words):
@@ -168,7 +170,8 @@ def _options(server: Server, left: list[str]) -> Iterator[tuple[str, Any]]:
             left.append(f"{server.place}: argument {option}")
             continue
         index += value is not None
-        if option in fields:
+        if option in fields and fields[option] not in seen:
+            seen.add(fields[option])
             yield fields[option], not option.startswith("--no-") if value is None else yaml.safe_load(value)
         else:
             extra += [option] if value is None else [option, value]

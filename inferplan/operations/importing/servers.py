@@ -13,7 +13,7 @@ from inferplan.audit.documents import values_in
 from inferplan.audit.manifest import InputError
 from inferplan.audit.sources import read_manifests
 from inferplan.kube.names import vendor_of
-from inferplan.kube.paths import value_at
+from inferplan.kube.paths import MISSING, mapping, parse, value_at
 from inferplan.kube.quantity import amount
 from inferplan.operations.importing.applications import take_applications
 from inferplan.operations.importing.fields import REPOSITORY, Server, leaves, take, take_all
@@ -50,9 +50,9 @@ def _documents(path: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
         if isinstance(models, list):
             for index, each in enumerate(models):
                 if isinstance(each, dict):
+                    models[index] = MISSING
                     yield "modelSpec", str(each.get("name", f"model-{index}")), f"{path}: servingEngineSpec.modelSpec[{index}]", each
-            rest = {**values, "servingEngineSpec": {key: each for key, each in values["servingEngineSpec"].items() if key != "modelSpec"}}
-            for each in leaves(rest):
+            for each in leaves(values):
                 yield "", each, str(path), {}
             return
     for manifest in read_manifests(path):
@@ -62,8 +62,9 @@ def _documents(path: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
 def _server(name: str, place: str, body: dict[str, Any], row: dict[str, Any]) -> Server | None:
     body = copy.deepcopy(body)
     for old in row.get("renamed", ()):
-        if (part := take(body, f"{row['below']}.{old}")) is not None:
-            value_at(body, tuple(row["below"].split(".")))["model"] = {"modelFormat": {"name": old}, **part}
+        parent = mapping(body, *row["below"].split("."))
+        if isinstance(parent.get(old), dict) and "model" not in parent:
+            parent["model"] = {"modelFormat": {"name": old}, **parent.pop(old)}
     image = " ".join(str(each) for each in take_all(body, row.get("image", ())))
     words = [word for each in take_all(body, row.get("words", ())) for word in _split(each)]
     text = f"{image} {' '.join(words)}".lower()
@@ -71,14 +72,19 @@ def _server(name: str, place: str, body: dict[str, Any], row: dict[str, Any]) ->
     if not engine:
         return None
     server = Server(name=take(body, row["name"][0]) if "name" in row else name, place=place, engine=engine, words=words)
-    server.replicas = next(iter(take_all(body, row.get("replicas", ()))), None)
-    for limits in take_all(body, row.get("limits", ())):
-        server.accelerators = max([server.accelerators, *(_count(value) for key, value in limits.items() if vendor_of(key))])
-        server.left += [f"resources.{key}" for key in limits if not vendor_of(key)]
+    replicas = next(iter(row.get("replicas", ())), "")
+    if isinstance(value_at(body, parse(replicas)), int):
+        server.replicas = take(body, replicas)
+    for path in row.get("limits", ()):
+        limits = value_at(body, parse(path))
+        counts = {key: _count(value) for key, value in limits.items() if vendor_of(key)} if isinstance(limits, dict) else {}
+        server.accelerators = max([server.accelerators, *counts.values()])
+        for key in counts:
+            take(body, f'{path}["{key}"]')
     server.accelerators = _count(next(iter(take_all(body, row.get("accelerators", ()))), server.accelerators))
     for option, place_ in row.get("options", {}).items():
-        if (value := take(body, place_)) is not None and value is not False:
-            server.words += [option] if value is True else [option, str(value)]
+        if (value := take(body, place_)) is not None:
+            server.words += [option if value else option.replace("--", "--no-", 1)] if isinstance(value, bool) else [option, str(value)]
     _find_content(server, body, row)
     if not server.version and (match := _VERSION.search(image)):
         server.version = match[0]
@@ -104,29 +110,36 @@ def _find_content(server: Server, body: dict[str, Any], row: dict[str, Any]) -> 
 def _find_model(server: Server, model: str, body: dict[str, Any], row: dict[str, Any]) -> None:
     """Find the weights: a repository of a hub, or a claim with a path."""
     words, model = server.words, str(model)
-    for index, word in enumerate(words):
-        if word in _TABLE["weights"] and index + 1 < len(words):
-            model = model or words[index + 1]
-            del words[index : index + 2]
-            break
-        if word.partition("=")[0] in _TABLE["weights"] and "=" in word:
-            model = model or word.partition("=")[2]
-            del words[index]
+    for index, word in enumerate(words if not model else ()):
+        option, equals, value = word.partition("=")
+        if option in _TABLE["weights"] and (equals or index + 1 < len(words)):
+            model = value if equals else words[index + 1]
+            del words[index : index + (1 if equals else 2)]
             break
     if match := _CLAIM.fullmatch(model):
         server.claim, server.path = match[1], match[2]
     elif model.startswith("/") and "volumes" in row:
-        mounts, volumes = take(body, row["mounts"]) or [], take(body, row["volumes"]) or []
-        claims = {each["name"]: (each.get("persistentVolumeClaim") or {}).get("claimName") for each in volumes}
-        mount = next((each for each in mounts if model.startswith(each["mountPath"]) and claims.get(each["name"])), None)
-        if mount is not None:
-            server.claim, server.path = str(claims[mount["name"]]), model.removeprefix(mount["mountPath"]).strip("/")
-        server.left += [f"volumeMount {each['mountPath']}" for each in mounts if mount is None or each is not mount]
-        server.left += [f"volume {each['name']}" for each in volumes if mount is None or each["name"] != mount["name"]]
+        claims = {each.get("name"): (index, each) for index, each in enumerate(_items(body, row["volumes"])) if _claim(each)}
+        for index, mount in enumerate(_items(body, row["mounts"])):
+            if model.startswith(str(mount.get("mountPath"))) and mount.get("name") in claims:
+                place, volume = claims[mount["name"]]
+                server.claim, server.path = _claim(volume), model.removeprefix(mount["mountPath"]).strip("/")
+                take_all(body, [f"{row['volumes']}[{place}].{name}" for name in ("name", "persistentVolumeClaim.claimName")])
+                take_all(body, [f"{row['mounts']}[{index}].{name}" for name in ("name", "mountPath")])
+                break
     elif match := REPOSITORY.fullmatch(model):
         server.model, server.revision = match[1], match[2] or ""
     else:
         server.left.append(f"model {model!r}: it is neither a repository of a hub nor a path of a claim")
+
+
+def _items(body: dict[str, Any], path: str) -> list[dict[str, Any]]:
+    items = value_at(body, parse(path))
+    return [each if isinstance(each, dict) else {} for each in items] if isinstance(items, list) else []
+
+
+def _claim(volume: dict[str, Any]) -> str:
+    return str(mapping(volume, "persistentVolumeClaim").get("claimName") or "")
 
 
 def _split(words: Any) -> list[str]:

@@ -170,8 +170,8 @@ def test_a_server_of_a_repository_keeps_its_claim_and_the_models_that_it_loads(i
     for words in (
         "--log-verbose=1",
         "env[0].value",
-        "volumeMount /cache",
-        "volume cache",
+        "volumeMounts[1].mountPath",
+        "volumes[1].emptyDir",
         "runtimeVersion",
         "models: nothing names",
         "image nvcr.io",
@@ -217,3 +217,36 @@ def test_every_value_of_a_source_is_in_the_stack_or_in_the_list(imported, source
         return [] if key in carried or str(key) in text or shown in text or "\n" in shown else [f"{key}: {value}"]
 
     assert not [each for document in yaml.safe_load_all(source) for each in missing(document, "")]
+
+
+@pytest.mark.parametrize("source", [VALUES, DEPLOYMENT, SERVICE, TRITON, RAY])
+def test_what_is_empty_or_false_is_in_the_stack_or_in_the_list(imported, source):
+    """Every mapping of the source gets an empty mapping, an empty list, null and false under names of their own."""
+    names = []
+
+    def seeded(value):
+        if isinstance(value, str) and "\napplications" in f"\n{value}":
+            return yaml.safe_dump(seeded(yaml.safe_load(value)), sort_keys=False)
+        if isinstance(value, list):
+            return [seeded(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        seeds = {f"seed{len(names) + index}": each for index, each in enumerate(({}, [], None, False))}
+        names.extend(seeds)
+        return {key: each if key == "metadata" else seeded(each) for key, each in value.items()} | seeds
+
+    result, _ = imported(yaml.safe_dump_all([seeded(each) for each in yaml.safe_load_all(source)], sort_keys=False))
+    text = result.text + "\n".join(result.left)
+    assert [each for each in names if each not in text] == []
+
+
+def test_settings_that_say_nothing_are_listed(imported):
+    result, settings = imported(SERVICE.replace("router: {route: {}}", "router: {route: {}, gateway: {}, scheduler: {}}, prefill: null"))
+    assert settings.models["big"].replicas == 2
+    for path in ("spec.router.route", "spec.router.gateway", "spec.router.scheduler", "spec.prefill"):
+        assert any(each.endswith(path) for each in result.left)
+
+
+def test_two_servers_of_one_name_are_both_imported(imported):
+    result, _ = imported(DEPLOYMENT + "---" + DEPLOYMENT.replace("metadata: {name: chat, ", "metadata: {name: chat, namespace: b, "))
+    assert result.models == ("chat", "chat-2")
