@@ -13,8 +13,8 @@ from inferplan.audit.assumptions import assume
 from inferplan.audit.deployed import Deployed
 from inferplan.audit.deployers import Deployer, deployer
 from inferplan.audit.drains import drained
-from inferplan.audit.judge import announced, finding, judge, ordered, survived
-from inferplan.audit.manifest import InputError, Manifest
+from inferplan.audit.judge import announced, judge, ordered, survived
+from inferplan.audit.manifest import InputError, Manifest, finding
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
@@ -88,6 +88,7 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> R
             notes += survived(session, old, request.limit)
         say(f"applying the new state ({len(request.new)} objects) as {how.name} does")
         since = time.monotonic()
+        session.history.attached.clear()
         new = _deploy(session, how, request.new, old, request.limit)
         findings = [*judge(session, old, new, since), *announced(session, request.old or (), request.new, request.target), *notes]
         if request.drain:

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 from inferplan.audit.manifest import Manifest
-from inferplan.audit.session import Rejection
+from inferplan.audit.templates import templates
+from inferplan.kube.paths import mapping
 from inferplan.rehearsal.cluster.api import Resource
 from inferplan.rehearsal.engine.wait.object_events import Key
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rejection:
+    """The API server's or the deployer's no to `manifest`; `code` is a row of findings.toml."""
+
+    manifest: Manifest
+    code: str
+    field: str
+    message: str
+
+
 @dataclass(kw_only=True)
 class Deployed:
-    """The result of deploying one side: `manifests` are those that the cluster holds, `unready` why some are not ready."""
+    """The result of deploying one side: `manager` is the deployer's field manager, `manifests` are those that the cluster holds, `unready` why some are not ready."""
 
+    manager: str = ""
     manifests: dict[Key, Manifest] = field(default_factory=dict)
     resources: dict[Key, Resource] = field(default_factory=dict)
     declared: dict[Key, Manifest] = field(default_factory=dict)
@@ -32,3 +48,17 @@ class Deployed:
     """DaemonSets that have pods."""
     surplus: dict[Key, str] = field(default_factory=dict)
     """Why objects were not ready between two waves; the following waves were not applied."""
+
+    def selected(self, namespace: str, selector: Mapping[str, Any]) -> dict[Key, Manifest]:
+        """The manifests in `namespace` whose pods have the labels of `selector`; call it when everything is deployed."""
+        several = [self._by_label[namespace, str(name), str(value)] for name, value in selector.items()]
+        return {key: each for key, each in min(several, key=len, default={}).items() if all(key in matches for matches in several)}
+
+    @cached_property
+    def _by_label(self) -> defaultdict[tuple[str, str, str], dict[Key, Manifest]]:
+        index: defaultdict[tuple[str, str, str], dict[Key, Manifest]] = defaultdict(dict)
+        for key, each in self.manifests.items():
+            for _, template in templates(each.body):
+                for name, value in mapping(template, "metadata", "labels").items():
+                    index[key.namespace, str(name), str(value)][key] = each
+        return index

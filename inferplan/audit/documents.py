@@ -30,6 +30,7 @@ _WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
 }
 _INTEGER = re.compile(r"[-+]?(?:0b[01_]{1,64}|0x[0-9a-fA-F_]{1,16}|0o?[0-7_]{1,22}|[0-9][0-9_]{0,18})")
+_LONG_NUMBER = re.compile(r"[-+]?[0-9][0-9_.]{40,}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,40}|[0-9]{1,40}(?:\.[0-9]{0,40})?)(?:[eE][-+]?[0-9]{1,3})?")
 
 
@@ -129,6 +130,10 @@ class _Builder:
     def _scalar(self, event: Any) -> Any:
         if event.style or (event.tag or "").endswith(":str") or event.tag == "!":
             return event.value
+        if _LONG_NUMBER.fullmatch(event.value):
+            raise _Rejected(
+                event.start_mark, f"A number of {len(event.value):,} digits is not a value of Kubernetes. Quote it if it is text."
+            )
         return scalar(event.value)
 
     def _collection(self, event: Any, depth: int) -> Any:

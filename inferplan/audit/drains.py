@@ -1,4 +1,4 @@
-"""Drains node after node as `kubectl drain` does: what the API server evicts, what a budget blocks, and what does not come back."""
+"""Disruption budgets that block evictions; and drains node after node as `kubectl drain` does: what the API server evicts, what a budget blocks, and what does not come back."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from inferplan.audit.deployed import Deployed
-from inferplan.audit.judge import finding
+from inferplan.audit.manifest import finding
 from inferplan.audit.placement import blamed_field
 from inferplan.audit.session import Session
+from inferplan.audit.templates import templates
+from inferplan.kube.paths import mapping
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.review.findings import Finding
@@ -19,6 +21,48 @@ _RETRIES_SECONDS: Final = 8.0
 """A budget that blocks for longer than a replacement needs to start here blocks forever."""
 _TOO_MANY: Final = 429
 _NAMESPACES: Final = ("kube-system", "inferplan-load")
+
+
+def blocked_drains(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+    """Disruption budgets that allow no eviction although all of their pods are healthy."""
+    for key, manifest in new.manifests.items():
+        live = session.watching.get(key) if key.kind == "PodDisruptionBudget" else None
+        status = (live or {}).get("status") or {}
+        expected, healthy = status.get("expectedPods", 0), status.get("currentHealthy", 0)
+        if not expected or healthy < expected or status.get("disruptionsAllowed", 0):
+            continue
+        spec = manifest.body.get("spec") or {}
+        field = next((name for name in ("minAvailable", "maxUnavailable") if name in spec), "minAvailable")
+        before = old.manifests.get(key) if old else None
+        same = old is None or (before is not None and before.body.get("spec") == spec and not _shrunk(old, new, key.namespace))
+        reason = f"it allows no eviction although all {expected} of its pods are healthy ({field}: {spec.get(field)}), so a drain of their nodes never ends"
+        yield finding("old-budget" if same else "budget", key, f"spec.{field}", reason, manifest)
+
+
+def _shrunk(old: Deployed, new: Deployed, namespace: str) -> bool:
+    def replicas(deployed: Deployed) -> dict[Key, int]:
+        specs = {key: each.body.get("spec") or {} for key, each in deployed.manifests.items() if key.namespace == namespace}
+        return {key: spec["replicas"] for key, spec in specs.items() if isinstance(spec.get("replicas"), int)}
+
+    before, after = replicas(old), replicas(new)
+    return any(after[key] < count for key, count in before.items() if key in after)
+
+
+def shared_budgets(old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+    """Disruption budgets that select pods of another budget: the API server evicts no pod that two budgets select."""
+    budgets = {key: mapping(each.body, "spec", "selector") for key, each in new.manifests.items() if key.kind == "PodDisruptionBudget"}
+    covered: dict[Key, Key] = {}
+    for key, selector in sorted(budgets.items(), key=lambda item: old is None or item[0] not in old.manifests):
+        labels = mapping(selector, "matchLabels")
+        everything = (each for each, one in new.manifests.items() if each.namespace == key.namespace and any(templates(one.body)))
+        for workload in everything if not selector else new.selected(key.namespace, labels) if not selector.get("matchExpressions") else ():
+            if other := covered.get(workload):
+                known = old is not None and {key, other} <= old.manifests.keys()
+                reason = f"it selects the pods of {workload}, which {other} selects too, and the API server evicts no pod that two budgets select"
+                code = "old-budget" if known or old is None else "budget"
+                yield finding(code, key, "spec.selector", reason, new.manifests[key])
+                break
+            covered[workload] = key
 
 
 def drained(session: Session, deployed: Deployed, nodes: Iterable[Object], limit: float) -> Iterator[Finding]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -36,8 +36,15 @@ class Devices(_Strict):
 
     driver: str = Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$")
     count: int = Field(ge=1, le=128)
-    attributes: dict[str, str | bool | int] = Field(default_factory=dict)
+    attributes: dict[str, str | bool | int | dict[Literal["version"], str]] = Field(default_factory=dict)
     capacity: dict[str, str | int] = Field(default_factory=dict)
+
+
+class DeviceClass(_Strict):
+    """A class of devices by a CEL expression; each driver has one of its own name without being listed."""
+
+    name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$")
+    expressions: tuple[str, ...] = ()
 
 
 class NodePool(_Strict):
@@ -66,6 +73,7 @@ class Fleet(_Strict):
     kind: str = Field(default=KIND, pattern=f"^{KIND}$")
     pools: tuple[NodePool, ...] = Field(min_length=1)
     load: tuple[Load, ...] = ()
+    device_classes: tuple[DeviceClass, ...] = Field(default=(), alias="deviceClasses")
 
 
 def read_fleet(content: bytes, name: str) -> Fleet:
@@ -96,25 +104,28 @@ def read_fleet(content: bytes, name: str) -> Fleet:
 def node_objects(fleet: Fleet) -> list[Object]:
     """The fake nodes of `fleet`, and what drivers publish about their devices: a DeviceClass, and a ResourceSlice for each node."""
     nodes = [_node(pool, index) for pool in fleet.pools for index in range(pool.count)]
-    drivers = dict.fromkeys(each.driver for pool in fleet.pools for each in pool.devices)
-    slices = [_slice(pool, index, each) for pool in fleet.pools for each in pool.devices for index in range(pool.count)]
-    return [*nodes, *map(_device_class, drivers), *slices]
+    drivers = {each.driver: (f"device.driver == '{each.driver}'",) for pool in fleet.pools for each in pool.devices}
+    classes = drivers | {each.name: each.expressions for each in fleet.device_classes}
+    slices = [
+        _slice(pool, index, number, each) for pool in fleet.pools for number, each in enumerate(pool.devices) for index in range(pool.count)
+    ]
+    return [*nodes, *(_device_class(name, expressions) for name, expressions in classes.items()), *slices]
 
 
-def _device_class(driver: str) -> Object:
-    selector = {"cel": {"expression": f"device.driver == '{driver}'"}}
-    return {"apiVersion": _DRA, "kind": "DeviceClass", "metadata": {"name": driver}, "spec": {"selectors": [selector]}}
+def _device_class(name: str, expressions: Iterable[str]) -> Object:
+    selectors = [{"cel": {"expression": each}} for each in expressions]
+    return {"apiVersion": _DRA, "kind": "DeviceClass", "metadata": {"name": name}, "spec": {"selectors": selectors}}
 
 
-def _slice(pool: NodePool, index: int, devices: Devices) -> Object:
+def _slice(pool: NodePool, index: int, number: int, devices: Devices) -> Object:
     node = f"{pool.name}-{index}"
     names = {bool: "bool", int: "int", str: "string"}
-    attributes = {key: {names[type(value)]: value} for key, value in devices.attributes.items()}
+    attributes = {key: value if isinstance(value, dict) else {names[type(value)]: value} for key, value in devices.attributes.items()}
     capacity = {key: {"value": str(value)} for key, value in devices.capacity.items()}
-    listed = [{"name": f"device-{number}", "attributes": attributes, "capacity": capacity} for number in range(devices.count)]
+    listed = [{"name": f"device-{each}", "attributes": attributes, "capacity": capacity} for each in range(devices.count)]
     spec: Object = {"driver": devices.driver, "nodeName": node, "devices": listed}
-    spec["pool"] = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    return {"apiVersion": _DRA, "kind": "ResourceSlice", "metadata": {"name": f"{node}-{devices.driver}"}, "spec": spec}
+    spec["pool"] = {"name": f"{node}-{number}", "generation": 1, "resourceSliceCount": 1}
+    return {"apiVersion": _DRA, "kind": "ResourceSlice", "metadata": {"name": f"{node}-{number}-{devices.driver}"}, "spec": spec}
 
 
 def _node(pool: NodePool, index: int) -> Object:

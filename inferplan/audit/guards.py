@@ -7,20 +7,26 @@ from http import HTTPStatus
 from typing import Any
 
 from inferplan.audit.deployed import Deployed
-from inferplan.audit.manifest import Doubt, Manifest
+from inferplan.audit.manifest import Manifest, finding
+from inferplan.audit.merge import unkept
 from inferplan.audit.placement import blamed_field
 from inferplan.audit.session import Session
-from inferplan.audit.templates import TABLE, links, references, select, templates
-from inferplan.kube.paths import text_of, value_at
+from inferplan.audit.templates import TABLE, containers, links, references, templates
+from inferplan.kube.field_owners import writers
+from inferplan.kube.paths import MISSING, mapping, text_of, value_at
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.review.findings import Finding
 
 Object = dict[str, Any]
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet")
+_ADMISSION = ("Namespace", "LimitRange", "ServiceAccount", "PriorityClass", "RuntimeClass", "ValidatingAdmissionPolicyBinding")
+"""Kinds that decide whether a pod may be created."""
+_PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 
 
-def lost_references(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Doubt]:
+def lost_references(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
     """Secrets and ConfigMaps that pods need and that the cluster does not have, or that lack a key."""
     known = {(key.namespace, ref.kind, ref.name) for key, each in (old.manifests if old else {}).items() for ref in references(each.body)}
     was = {(key.namespace, key.kind, key.name) for key in (old.manifests if old else {})}
@@ -34,35 +40,47 @@ def lost_references(session: Session, old: Deployed | None, new: Deployed) -> It
                 if missing:
                     names = ", ".join(sorted({**(live.get("data") or {}), **(live.get("binaryData") or {})})) or "none"
                     reason = f"{each.kind} {each.name} has no key {missing[0]!r}; its keys: {names}"
-                    yield Doubt(code="lost", key=key, manifest=manifest, field=each.field, reason=reason)
+                    yield finding("lost", key, each.field, reason, manifest)
             elif identity in was or (old is not None and identity not in known and (key.namespace, each.name) not in made):
                 reason = f"{each.kind} {each.name} {'is deleted' if identity in was else 'does not exist'}, so its pods do not start"
-                yield Doubt(code="lost", key=key, manifest=manifest, field=each.field, reason=reason)
+                yield finding("lost", key, each.field, reason, manifest)
             elif (key.namespace, each.name) not in made:
-                yield Doubt(
-                    code="assumed", key=key, manifest=manifest, field=each.field, reason=f"{each.kind} {each.name} is not in the manifests"
-                )
+                yield finding("assumed", key, each.field, f"{each.kind} {each.name} is not in the manifests", manifest)
 
 
-def dangling_links(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Doubt]:
+def dangling_links(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
     """Services, workloads and Roles that an object names and that the cluster does not have; operators that do not run here may make them."""
     was = old.manifests if old else {}
-    operators = any("." in each.group and not each.group.endswith(".k8s.io") for each in new.manifests.values())
+    passive = (".k8s.io", *TABLE["passive"])
+    operators = any("." in each.group and not each.group.endswith(passive) for each in new.manifests.values())
     for key, manifest in new.manifests.items():
-        before = {(each.kind, each.name) for each in links(was[key].body)} if key in was else set()
+        before = {(each.kind, each.name, each.keys) for each in links(was[key].body)} if key in was else set()
         for each in links(manifest.body):
             target = Key(each.kind, each.namespace or key.namespace, each.name)
-            if session.get(target, session.api.resource(each.api_version, each.kind)) is not None:
-                continue
-            lost = target in was or (old is not None and (each.kind, each.name) not in before and not operators)
-            words = "is deleted" if target in was else "does not exist"
-            yield Doubt(code="dangling" if lost else "assumed", key=key, manifest=manifest, field=each.field, reason=f"{target} {words}")
+            live = session.get(target, session.api.resource(each.api_version, each.kind))
+            field, words = each.field, f"{target} {'is deleted' if target in was else 'does not exist'}"
+            lost = target in was or (old is not None and (each.kind, each.name, each.keys) not in before and not operators)
+            if live is not None:
+                ports = [str(port.get(name)) for port in live["spec"].get("ports") or () for name in ("port", "name") if port.get(name)]
+                if each.kind != "Service" or not each.keys or set(each.keys) <= set(ports):
+                    continue
+                field, words = each.port_field, f"{target} has no port {each.keys[0]}; its ports: {', '.join(ports)}"
+                lost = old is not None and not (
+                    target in was and was[target].body == new.manifests[target].body and was.get(key) == manifest
+                )
+            yield finding("dangling" if lost else "assumed", key, field, words, manifest)
 
 
-def rejected_again(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Doubt]:
+def rejected_again(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
     """Workloads whose pods run, and that the API server would reject if a drain or a crash made them again."""
+    was = old.manifests if old else {}
+    changed = (key for key, each in new.manifests.items() if key.kind in _ADMISSION and (key not in was or was[key].body != each.body))
+    spaces = {
+        key.name if key.kind == "Namespace" else key.namespace
+        for key in (*changed, *(key for key in new.deleted if key.kind in _ADMISSION))
+    }
     for key, manifest in new.manifests.items():
-        if key.kind not in _WORKLOADS or key in new.unready:
+        if key.kind not in _WORKLOADS or key in new.unready or not spaces & {"", key.namespace}:
             continue
         for _, template in templates(manifest.body):
             metadata = {"name": "again", **{name: value for name, value in (template.get("metadata") or {}).items() if name != "namespace"}}
@@ -75,9 +93,7 @@ def rejected_again(session: Session, old: Deployed | None, new: Deployed) -> Ite
                 if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" not in error.message:
                     before = old.manifests.get(key) if old else None
                     words = f"its pods run, and cannot be created again: {error.message}"
-                    yield Doubt(
-                        code="unready", key=key, manifest=manifest, field=blamed_field(error.message, manifest, before), reason=words
-                    )
+                    yield finding("unready", key, blamed_field(error.message, manifest, before), words, manifest)
 
 
 def _made_secret(manifest: Manifest) -> str:
@@ -89,66 +105,58 @@ def _made_secret(manifest: Manifest) -> str:
     return ""
 
 
-def blocked_drains(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Doubt]:
-    """Disruption budgets that allow no eviction although all of their pods are healthy."""
-    for key, manifest in new.manifests.items():
-        live = session.watching.get(key) if key.kind == "PodDisruptionBudget" else None
-        status = (live or {}).get("status") or {}
-        expected, healthy = status.get("expectedPods", 0), status.get("currentHealthy", 0)
-        if not expected or healthy < expected or status.get("disruptionsAllowed", 0):
-            continue
-        spec = manifest.body.get("spec") or {}
-        field = next((name for name in ("minAvailable", "maxUnavailable") if name in spec), "minAvailable")
-        before = old.manifests.get(key) if old else None
-        same = old is None or (before is not None and before.body.get("spec") == spec and not _shrunk(old, new, key.namespace))
-        reason = f"it allows no eviction although all {expected} of its pods are healthy ({field}: {spec.get(field)}), so a drain of their nodes never ends"
-        yield Doubt(code="old-budget" if same else "budget", key=key, manifest=manifest, field=f"spec.{field}", reason=reason)
-
-
-def _shrunk(old: Deployed, new: Deployed, namespace: str) -> bool:
-    def replicas(deployed: Deployed) -> dict[Key, int]:
-        specs = {key: each.body.get("spec") or {} for key, each in deployed.manifests.items() if key.namespace == namespace}
-        return {key: spec["replicas"] for key, spec in specs.items() if isinstance(spec.get("replicas"), int)}
-
-    before, after = replicas(old), replicas(new)
-    return any(after[key] < count for key, count in before.items() if key in after)
-
-
-def double_owners(old: Deployed | None, new: Deployed) -> Iterator[Doubt]:
+def double_owners(old: Deployed | None, new: Deployed) -> Iterator[Finding]:
     """Autoscalers of a workload whose replicas are declared too, and two autoscalers of one workload."""
     before = set(_owned_twice(old)) if old else set()
     for (scaler, workload), reason in _owned_twice(new).items():
         code = "old-owners" if old is None or (scaler, workload) in before else "owners"
-        yield Doubt(code=code, key=workload, manifest=new.manifests[workload], field="spec.replicas", reason=reason)
+        yield finding(code, workload, "spec.replicas", reason, new.manifests[workload])
 
 
-def other_managers(old: Deployed | None, new: Deployed) -> Iterator[Doubt]:
+def other_managers(old: Deployed | None, new: Deployed) -> Iterator[Finding]:
     """Fields that the deployer takes over from another manager, such as another release."""
     for code, side in (("old-owners", old), ("owners", new)):
         for key, several in side.contested.items() if side else ():
             for path, reason in several if key in new.declared else ():
                 words = f"{reason}, and this deployer sets it too"
-                yield Doubt(code=code, key=key, manifest=new.declared[key], field=path, reason=words)
+                yield finding(code, key, path, words, new.declared[key])
 
 
-def dropped_fields(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Doubt]:
+def later_owners(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+    """Fields that another controller, such as an autoscaler, has set otherwise since this deployer applied them."""
+    for key, manifest in new.declared.items():
+        live = session.get(key, new.resources[key]) or {} if key in new.manifests else {}
+        for path, value in unkept(manifest.body, live) if live else ():
+            writer = next(iter(writers(live, path)), None)
+            if (
+                value is not MISSING
+                and writer is not None
+                and path != ("metadata",)
+                and writer.manager not in (new.manager, "inferplan-audit")
+            ):
+                before = old.declared.get(key) if old else None
+                code = "old-owners" if old is None or (before is not None and before.body == manifest.body) else "owners"
+                reason = f"{writer.manager} sets it to {value}, and every deployment sets it back to {value_at(manifest.body, path)}"
+                yield finding(code, key, text_of(path), reason, manifest)
+
+
+def dropped_fields(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
     """Fields that the API server took without a word, and did not keep."""
     for key, fields in new.dropped.items():
         for each in fields:
             known = old is not None and each in old.dropped.get(key, ())
             reason = f"Kubernetes {session.version} drops it: a feature that is off by default has this field"
-            yield Doubt(code="old" if known else "dropped", key=key, manifest=new.manifests[key], field=each, reason=reason)
+            yield finding("old" if known else "dropped", key, each, reason, new.manifests[key])
 
 
-def double_variables(new: Deployed) -> Iterator[Doubt]:
+def double_variables(new: Deployed) -> Iterator[Finding]:
     """Variables that a container has twice: a merge of the client accepts them, and server-side apply does not."""
     for key, manifest in new.manifests.items():
-        for path, template in templates(manifest.body):
-            for inner, variables in select(template.get("spec") or {}, ("containers", "*", "env")):
-                names = [each.get("name") for each in variables or () if isinstance(each, Mapping)]
-                if twice := next((name for name in names if names.count(name) > 1), None):
-                    reason = f"{twice} is written twice: the last value counts, and server-side apply (Helm 4, Flux) rejects the object"
-                    yield Doubt(code="doubled", key=key, manifest=manifest, field=text_of((*path, "spec", *inner)), reason=reason)
+        for path, container in containers(manifest.body):
+            names = [each.get("name") for each in container.get("env") or () if isinstance(each, Mapping)]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                reason = f"{twice} is written twice: the last value counts, and server-side apply (Helm 4, Flux) rejects the object"
+                yield finding("doubled", key, text_of((*path, "env")), reason, manifest)
 
 
 def _owned_twice(deployed: Deployed) -> dict[tuple[Key, Key], str]:
@@ -169,7 +177,43 @@ def _owned_twice(deployed: Deployed) -> dict[tuple[Key, Key], str]:
     return pairs
 
 
-def unserved_webhooks(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Doubt]:
+def unknown_ports(old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+    """Probes that name a port which their container does not have: fake nodes answer no probe, and a kubelet rejects this one."""
+    for key, manifest in new.manifests.items():
+        for path, container in containers(manifest.body):
+            names = {port.get("name") for port in container.get("ports") or () if isinstance(port, Mapping)}
+            for probe, action in ((probe, action) for probe in _PROBES for action in ("httpGet", "tcpSocket")):
+                port = mapping(container, probe, action).get("port")
+                if isinstance(port, str) and not port.isdigit() and port not in names:
+                    field, before = (*path, probe, action, "port"), old.manifests.get(key) if old else None
+                    same = before is not None and value_at(before.body, path) == container
+                    reason = (
+                        f"no port of container {container.get('name')} is named {port!r}, so the probe fails and its pods are never Ready"
+                    )
+                    yield finding("old" if same else "unready", key, text_of(field), reason, manifest)
+
+
+def attached_volumes(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+    """Deployments whose new pod is on another node than the old one that holds their volume of one node: no attachment ends before the other begins."""
+    for claim, held in session.history.attached.items():
+        live = session.watching.get(claim)
+        owner = next(
+            (
+                key
+                for key in new.manifests
+                if key.kind == "Deployment" and held[0].startswith(f"{key.name}-") and key.namespace == claim.namespace
+            ),
+            None,
+        )
+        if live is None or owner is None or set(live["spec"].get("accessModes") or ()) - {"ReadWriteOnce", "ReadWriteOncePod"}:
+            continue
+        reason = (
+            f"pod {held[0]} starts on node {held[1]} while {held[2]} on node {held[3]} holds {claim}, which one node at a time can attach"
+        )
+        yield finding("no-room" if old else "old", owner, "spec.strategy", reason, new.manifests[owner])
+
+
+def unserved_webhooks(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
     """Webhooks with failurePolicy Fail whose Service has no ready endpoint: the API server then rejects what they watch."""
     for key, manifest in new.manifests.items():
         if not key.kind.endswith("WebhookConfiguration"):
@@ -183,4 +227,4 @@ def unserved_webhooks(session: Session, old: Deployed | None, new: Deployed) -> 
             declared = "has no ready endpoint" if target in new.manifests else "is not in the manifests"
             reason = f"{target} {declared}, and failurePolicy is Fail: the API server rejects every object that the webhook watches"
             field = f"webhooks[{index}].clientConfig.service"
-            yield Doubt(code="assumed" if known or old is None else "webhook", key=key, manifest=manifest, field=field, reason=reason)
+            yield finding("assumed" if known or old is None else "webhook", key, field, reason, manifest)

@@ -20,13 +20,18 @@ class History:
         self.changed = threading.Event()
         self.claims: deque[Object] = deque()
         self.quotas: dict[Key, str] = {}
-        self._slices: dict[tuple[str, str], tuple[Key, int]] = {}
+        self.attached: dict[Key, tuple[str, str, str, str]] = {}
+        """Claims that pods on two nodes hold at once since `forget`: the later pod and its node, the earlier pod and its node."""
+        self._holders: dict[Key, dict[str, str]] = defaultdict(dict)
+        self._slices: dict[Key, dict[str, int]] = defaultdict(dict)
         self._endpoints: dict[Key, list[tuple[float, int]]] = defaultdict(list)
 
     def look(self, live: Object, gone: bool) -> None:  # noqa: FBT001 - called by position
         kind = live.get("kind")
         if kind == "EndpointSlice":
             self._endpoint_slice(live, gone=gone)
+        elif kind == "Pod" and live["spec"].get("nodeName"):
+            self._pod(live, gone=gone)
         elif kind == "Event" and "exceeded quota" in str(live.get("message", "")):
             about = live.get("involvedObject") or {}
             key = Key(about.get("kind", ""), about.get("namespace", ""), about.get("name", ""))
@@ -34,6 +39,21 @@ class History:
         elif kind == "PersistentVolumeClaim" and not gone and not live["spec"].get("volumeName"):
             self.claims.append(live)
         self.changed.set()
+
+    def _pod(self, live: Object, *, gone: bool) -> None:
+        name, node = live["metadata"]["name"], live["spec"]["nodeName"]
+        claims = [
+            each["persistentVolumeClaim"]["claimName"] for each in live["spec"].get("volumes") or () if "persistentVolumeClaim" in each
+        ]
+        for claim in claims:
+            key = Key("PersistentVolumeClaim", live["metadata"]["namespace"], claim)
+            others = [(pod, its) for pod, its in self._holders[key].items() if its != node]
+            if gone or (live.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+                self._holders[key].pop(name, None)
+            elif name not in self._holders[key]:
+                self._holders[key][name] = node
+                if others:
+                    self.attached.setdefault(key, (name, node, *others[0]))
 
     def endpoints(self, service: Key) -> int:
         """The ready endpoints of `service` now."""
@@ -57,8 +77,8 @@ class History:
     def _endpoint_slice(self, live: Object, *, gone: bool) -> None:
         metadata = live["metadata"]
         service = Key("Service", metadata.get("namespace", ""), (metadata.get("labels") or {}).get(_SERVICE, ""))
-        self._slices[service.namespace, metadata["name"]] = service, 0 if gone else _ready(live)
-        count = sum(each for owner, each in self._slices.values() if owner == service)
+        self._slices[service][metadata["name"]] = 0 if gone else _ready(live)
+        count = sum(self._slices[service].values())
         states = self._endpoints[service]
         if not states or states[-1][1] != count:
             states.append((time.monotonic(), count))
@@ -70,3 +90,13 @@ def _ready(endpoint_slice: Object) -> int:
     if not endpoint_slice.get("ports") and not headless:
         return 0
     return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoint_slice.get("endpoints") or ())
+
+
+def stub_volume(claim: Object) -> Object:
+    """The volume that a provisioner would make for `claim`; nothing is stored in it."""
+    metadata, spec = claim["metadata"], claim["spec"]
+    name = f"stub-{metadata['uid']}"
+    reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", **{key: metadata[key] for key in ("name", "namespace", "uid")}}
+    kept = {"storageClassName": spec.get("storageClassName", ""), "volumeMode": spec.get("volumeMode", "Filesystem"), "claimRef": reference}
+    sizes = {"capacity": spec["resources"]["requests"], "accessModes": spec["accessModes"], "hostPath": {"path": f"/stub/{name}"}}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {**kept, **sizes}}

@@ -5,33 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from inferplan.audit import guards
+from inferplan.audit import drains, guards
 from inferplan.audit.deployed import Deployed
-from inferplan.audit.manifest import Manifest
+from inferplan.audit.manifest import TITLES, Manifest, finding
 from inferplan.audit.placement import blamed_field, blocking_pods, pods_of_others
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
 from inferplan.audit.services import outages
 from inferplan.audit.session import Session
 from inferplan.review.findings import Finding
-from inferplan.tables import table
 
-TITLES: Final = table("audit/findings.toml")
 _ORDER: Final = ("blocked", "risk", "note")
 _DATA: Final = ("PersistentVolumeClaim", "PersistentVolume")
-
-
-def finding(code: str, subject: object, field: str, reason: str, manifest: Manifest | None) -> Finding:
-    weight, title, remedy = TITLES[code]
-    return Finding(
-        code=code,
-        weight=weight,
-        title=title,
-        object=str(subject),
-        field=field,
-        reason=" ".join(reason.split()),
-        place=manifest.place if manifest else "",
-        remedy=remedy,
-    )
 
 
 def judge(session: Session, old: Deployed | None, new: Deployed, since: float) -> Iterator[Finding]:
@@ -43,13 +27,17 @@ def judge(session: Session, old: Deployed | None, new: Deployed, since: float) -
         *guards.dropped_fields(session, old, new),
         *guards.dangling_links(session, old, new),
         *guards.rejected_again(session, old, new),
-        *guards.blocked_drains(session, old, new),
+        *drains.blocked_drains(session, old, new),
+        *drains.shared_budgets(old, new),
+        *guards.attached_volumes(session, old, new),
+        *guards.unknown_ports(old, new),
         *guards.double_owners(old, new),
         *guards.other_managers(old, new),
+        *guards.later_owners(session, old, new),
         *guards.double_variables(new),
         *guards.unserved_webhooks(session, old, new),
     )
-    yield from (finding(each.code, each.key, each.field, each.reason, each.manifest) for each in doubts)
+    yield from {(each.object, each.field, each.code): each for each in reversed(doubts)}.values()
 
 
 def announced(session: Session, old: Iterable[Manifest], new: Iterable[Manifest], target: str) -> Iterator[Finding]:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.review.findings import Finding
+from inferplan.tables import table
 
 Object = dict[str, Any]
+TITLES: Final = table("audit/findings.toml")
 # The API server would read these in the path of a request.
 _PATH: Final = re.compile(r"[/%?#\\\s]|^\.\.?$")
 
@@ -57,15 +60,18 @@ class Manifest:
         return annotation(self.body, name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
-    """Something about one object: `code` is a row of findings.toml."""
-
-    code: str
-    key: Key
-    manifest: Manifest
-    field: str
-    reason: str
+def finding(code: str, subject: object, field: str, reason: str, manifest: Manifest | None) -> Finding:
+    weight, title, remedy = TITLES[code]
+    return Finding(
+        code=code,
+        weight=weight,
+        title=title,
+        object=str(subject),
+        field=field,
+        reason=" ".join(reason.split()),
+        place=manifest.place if manifest else "",
+        remedy=remedy,
+    )
 
 
 def annotation(body: Mapping[str, Any], name: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from inferplan.kube.paths import parse, text_of, value_at
+from inferplan.kube.paths import MISSING, Path, parse, text_of, value_at
 
 _KEYED = re.compile(r'\[(\w+)="([^"]*)"\]')
 
@@ -24,7 +24,7 @@ def patch(live: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any
     return changes
 
 
-def differences(old: Any, new: Any, path: tuple[str | int, ...] = ()) -> Iterable[str]:
+def differences(old: Any, new: Any, path: Path = ()) -> Iterator[str]:
     """The paths of values that differ, a whole list where its length differs."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys((*old, *new)):
@@ -38,19 +38,29 @@ def differences(old: Any, new: Any, path: tuple[str | int, ...] = ()) -> Iterabl
         yield text_of(path)
 
 
-def dropped(declared: Any, live: Any, path: tuple[str | int, ...] = ()) -> Iterable[str]:
-    """The fields of `declared` that `live` lacks: the API server drops those of features that are off, without a word."""
+def wrongly_typed(value: Any, names: list[str], type_: str, path: Path = ()) -> Iterator[str]:
+    """The places of `names` below `value`, through every list, whose values do not have Go's type `type_`."""
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from wrongly_typed(each, names, type_, (*path, index))
+    elif names and isinstance(value, Mapping) and names[0] in value:
+        yield from wrongly_typed(value[names[0]], names[1:], type_, (*path, names[0]))
+    elif not names and isinstance(value, str) != (type_ == "string"):
+        yield text_of(path)
+
+
+def unkept(declared: Any, live: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The fields of `declared` that `live` has otherwise, with its values; MISSING for one that the API server left out, as it does if a feature is off."""
     if isinstance(declared, Mapping) and isinstance(live, Mapping):
         for name, value in declared.items():
-            if not value or (not path and name in ("status", "stringData")):
-                continue  # what is empty may be left out, and the text of Secrets is kept as data
-            if name in live:
-                yield from dropped(value, live[name], (*path, name))
-            else:
-                yield text_of((*path, name))
+            # What is empty may be left out, and the text of Secrets is kept as data.
+            if value and (path or name not in ("status", "stringData")):
+                yield from unkept(value, live.get(name, MISSING), (*path, name))
     elif isinstance(declared, list) and isinstance(live, list) and len(declared) == len(live):
         for index, (before, after) in enumerate(zip(declared, live, strict=True)):
-            yield from dropped(before, after, (*path, index))
+            yield from unkept(before, after, (*path, index))
+    elif declared != live and not isinstance(live, list):
+        yield path, live
 
 
 def indexed(path: str, body: Any) -> str:

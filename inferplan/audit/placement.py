@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from inferplan.audit.manifest import Manifest
 from inferplan.audit.session import Session
-from inferplan.audit.templates import requests_of, resources_field, templates
+from inferplan.audit.templates import containers, requests_of, resources_field, templates
 from inferplan.kube.names import vendor_of
-from inferplan.kube.paths import text_of, value_at
+from inferplan.kube.paths import MISSING, mapping, parse, text_of, value_at
 from inferplan.kube.quantity import amount
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.reasons import chain
@@ -31,7 +32,6 @@ _FIELDS: Final = (
     (r"free ports", "containers[0].ports"),
     (r"node affinity/selector|node selector", "nodeSelector"),
     (r"violates PodSecurity", "containers[0].securityContext"),
-    (r"per Container|must specify", "containers[0].resources"),
     (r"resource claim|resourceclaim|cannot allocate all claims", "resourceClaims"),
     (r"scheduling gate|SchedulingGated", "schedulingGates"),
 )
@@ -49,13 +49,28 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     """The field of `manifest` that explains `reason`; one that changed since `old` comes first."""
     path = next((path for path, _ in templates(manifest.body)), ())
     resources = [each for each in _INSUFFICIENT.findall(reason) if vendor_of(each)] or _INSUFFICIENT.findall(reason)
-    fields = [resources_field(manifest.body, each) for each in resources]
+    fields = [resources_field(manifest.body, each) for each in resources] + [*_limited(reason, manifest)]
     fields += [text_of((*path, "spec")) + f".{name}" for words, name in _FIELDS if re.search(words, reason)]
     fields = [_written(each, manifest) for each in fields if each]
     if not fields:
         return text_of((*path, "spec")) if path or manifest.kind == "Pod" else "spec"
     changed = [each for each in fields if old is not None and _value(old, each) != _value(manifest, each)]
     return (changed or fields)[0]
+
+
+def _limited(reason: str, manifest: Manifest) -> Iterator[str]:
+    """The resources of the container that a quota or a LimitRange is about."""
+    names = re.findall(r"must specify [\w./-]+ for: ([\w-]+)", reason)
+    amounts = re.findall(r"(?:maximum|minimum) ([\w./-]+) usage per \w+ is [^,]+, but (limit|request) is (\w+)", reason)
+    for path, container in containers(manifest.body):
+        resources = mapping(container, "resources")
+        if container.get("name") in names:
+            yield text_of((*path, "resources"))
+        for name, part, value in amounts:
+            if amount(str(mapping(resources, f"{part}s").get(name))) == amount(value):
+                yield text_of((*path, "resources", f"{part}s", name))
+    if names or re.search(r"per Container|must specify", reason):
+        yield from (text_of((*path, "resources")) for path, _ in containers(manifest.body))
 
 
 def _written(field: str, manifest: Manifest) -> str:
@@ -65,8 +80,6 @@ def _written(field: str, manifest: Manifest) -> str:
 
 
 def _value(manifest: Manifest, field: str) -> Any:
-    from inferplan.kube.paths import MISSING, parse
-
     try:
         value = value_at(manifest.body, parse(field))
     except ValueError:
@@ -76,18 +89,18 @@ def _value(manifest: Manifest, field: str) -> Any:
 
 def blocking_pods(session: Session, key: Key, manifest: Manifest, before: Manifest | None, reason: str) -> str:
     """The old pods that hold what pending pods of `key` need by `reason` and would get, as a clause; "" if there are none."""
-    pending = [each for each in _pods(session, key) if not (each["spec"].get("nodeName"))]
     field = blamed_field(reason, manifest, before)
-    for pod in pending:
-        what = next((what for words, what in _HELD if re.search(words, reason)), "")
+    what = next((what for words, what in _HELD if re.search(words, reason)), "")
+    # Pods of one workload need the same.
+    pending = {str(requests_of(each["spec"])): each for each in _pods(session, key) if not each["spec"].get("nodeName")}
+    for pod in pending.values():
         # A rule that the change itself adds is to blame, not the old pods.
         if what and before is not None and _value(before, field) == _value(manifest, field):
             older = (each for each in session.watching.known("Pod") if each["spec"].get("nodeName"))
-            held = [each["metadata"]["name"] for each in older if _is_older(each, pod, pod["metadata"].get("labels") or {}, manifest)]
+            held = [each["metadata"]["name"] for each in older if _is_older(each, pod, manifest)]
             if held:
                 return f"{', '.join(sorted(held))} hold{'s' if len(held) == 1 else ''} {what} until a new pod is Ready"
-        wanted = requests_of(pod["spec"])
-        for resource, count in wanted.items():
+        for resource, count in requests_of(pod["spec"]).items():
             held = _held_by_old(session, pod, manifest, resource, count) if f"Insufficient {resource}" in reason else []
             if held:
                 return f"{', '.join(held)} hold{'s' if len(held) == 1 else ''} {resource} until a new pod is Ready"
@@ -103,22 +116,23 @@ def pods_of_others(session: Session, key: Key, left: Mapping[Key, Manifest]) -> 
 
 def _held_by_old(session: Session, pod: Object, manifest: Manifest, resource: str, count: int) -> list[str]:
     """The pods of an older revision of the workload on a node where `pod` would fit without them."""
-    hash_of = pod["metadata"].get("labels") or {}
+    here: dict[str, list[Object]] = defaultdict(list)
+    for each in session.watching.known("Pod"):
+        if resource in requests_of(each["spec"]):
+            here[each["spec"].get("nodeName", "")].append(each)
     for node in session.watching.known("Node"):
         total = int(amount(str((node["status"].get("allocatable") or {}).get(resource, 0))) or 0)
-        here = [each for each in session.watching.known("Pod") if each["spec"].get("nodeName") == node["metadata"]["name"]]
-        used = {each["metadata"]["name"]: requests_of(each["spec"]).get(resource, 0) for each in here}
-        old = [each for each in here if used[each["metadata"]["name"]] and _is_older(each, pod, hash_of, manifest)]
-        names = [each["metadata"]["name"] for each in old]
+        used = {each["metadata"]["name"]: requests_of(each["spec"])[resource] for each in here[node["metadata"]["name"]]}
+        names = [each["metadata"]["name"] for each in here[node["metadata"]["name"]] if _is_older(each, pod, manifest)]
         free = total - sum(used.values())
         if names and free < count <= free + sum(used[each] for each in names):
             return sorted(names)
     return []
 
 
-def _is_older(other: Object, pod: Object, labels: Mapping[str, str], manifest: Manifest) -> bool:
+def _is_older(other: Object, pod: Object, manifest: Manifest) -> bool:
     """True if `other` is a pod of an earlier revision of the same workload, or of a workload that stays only until the change is done."""
-    theirs = other["metadata"].get("labels") or {}
+    theirs, labels = other["metadata"].get("labels") or {}, pod["metadata"].get("labels") or {}
     if other["metadata"].get("namespace") != pod["metadata"].get("namespace"):
         return False
     for revision in ("pod-template-hash", "controller-revision-hash"):

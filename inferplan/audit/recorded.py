@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,38 +22,96 @@ _LABELS: Final = re.compile("|".join(table("audit/labels.toml")["patterns"]))
 # Taints that a condition of the node sets, and that go with it.
 _PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "DeletionCandidate")
 _ADDRESS: Final = re.compile(r"[0-9]+(?:[.-][0-9]+){3}|@|[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9a-f-]{36}")
+_IDENTITY: Final = re.compile(rf"{_ADDRESS.pattern}|(?i:uuid|serial|pci|bus)")
 _REPLACED: Final = "not-recorded"
 _NOT_RESOURCES: Final = ("attachable-volumes-",)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """The text of a nodes file, and the keys of labels and taints whose values are not in it."""
+    """The text of a nodes file, the keys of labels and taints whose values are not in it, and devices that it cannot say."""
 
     text: str
     nodes: int
     omitted_labels: tuple[str, ...]
     replaced_taints: tuple[str, ...]
+    omitted_devices: tuple[str, ...] = ()
 
 
-def record(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]] = (), *, labels: Collection[str] = ()) -> Recorded:
-    """The pools of `nodes` with the accelerators that `pods` hold; `labels` are further keys of labels and taints to keep with their values."""
+def record(
+    nodes: Iterable[Mapping[str, Any]],
+    pods: Iterable[Mapping[str, Any]] = (),
+    slices: Iterable[Mapping[str, Any]] = (),
+    classes: Iterable[Mapping[str, Any]] = (),
+    *,
+    labels: Collection[str] = (),
+) -> Recorded:
+    """The pools of `nodes` with the accelerators that `pods` hold, and the devices of ResourceSlices and the DeviceClasses.
+
+    `labels` are further keys of labels and taints to keep with their values.
+    """
     everything = list(nodes)
     omitted: set[str] = set()
     replaced: set[str] = set()
-    shapes = {str(each["metadata"]["name"]): _shape(each, labels, omitted, replaced) for each in everything}
+    devices, unsaid = _devices(slices)
+    shapes = {
+        name: _shape(each, labels, omitted, replaced, devices[name]) for each in everything if (name := str(each["metadata"]["name"]))
+    }
     counts = Counter(shapes.values())
     names: dict[str, str] = {}
     for shape in counts:
         names[shape] = _pool_name(json.loads(shape), names.values())
     pools = [{"name": names[shape], "count": count, **json.loads(shape)} for shape, count in counts.items()]
     load = _load(pods, {node: names[shape] for node, shape in shapes.items()})
-    document = {"kind": KIND, "pools": pools, **({"load": load} if load else {})}
+    class_list = [
+        {
+            "name": each["metadata"]["name"],
+            "expressions": [row["cel"]["expression"] for row in each["spec"].get("selectors") or () if "cel" in row],
+        }
+        for each in classes
+    ]
+    document = {"kind": KIND, "pools": pools, **({"load": load} if load else {}), **({"deviceClasses": class_list} if class_list else {})}
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    return Recorded(text=text, nodes=len(everything), omitted_labels=tuple(sorted(omitted)), replaced_taints=tuple(sorted(replaced)))
+    return Recorded(
+        text=text,
+        nodes=len(everything),
+        omitted_labels=tuple(sorted(omitted)),
+        replaced_taints=tuple(sorted(replaced)),
+        omitted_devices=tuple(sorted(unsaid)),
+    )
 
 
-def _shape(node: Mapping[str, Any], labels: Collection[str], omitted: set[str], replaced: set[str]) -> str:
+def _devices(slices: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[Object]], set[str]]:
+    """The devices of each node, equal ones together and without what identifies one; and those that a nodes file cannot say."""
+    found: dict[tuple[str, str], list[Object]] = defaultdict(list)
+    unsaid: set[str] = set()
+    for each in slices:
+        spec = each["spec"]
+        for device in spec.get("devices") or ():
+            if spec.get("nodeName") and "consumesCounters" not in device:
+                found[spec["nodeName"], spec["driver"]].append(device)
+            else:
+                unsaid.add(f"{spec['driver']}: {'partitions' if spec.get('nodeName') else 'devices of several nodes'}")
+    devices: dict[str, list[Object]] = defaultdict(list)
+    for (node, driver), several in sorted(found.items()):
+        values: dict[str, set[str]] = defaultdict(set)
+        for device in several:
+            for name, value in (device.get("attributes") or {}).items():
+                values[name].add(json.dumps(value))
+        unique = {name for name, each in values.items() if len(each) == len(several) > 1 or any(map(_IDENTITY.search, (name, *each)))}
+        counts = Counter(_device(device, unique) for device in several)
+        devices[node] += [{"driver": driver, "count": count, **json.loads(device)} for device, count in sorted(counts.items())]
+    return devices, unsaid
+
+
+def _device(device: Mapping[str, Any], unique: Collection[str]) -> str:
+    known = {name: each for name, each in (device.get("attributes") or {}).items() if name not in unique}
+    attributes = {name: each if "version" in each else next(iter(each.values())) for name, each in known.items()}
+    capacity = {name: each["value"] for name, each in (device.get("capacity") or {}).items()}
+    return json.dumps({key: value for key, value in (("attributes", attributes), ("capacity", capacity)) if value}, sort_keys=True)
+
+
+def _shape(node: Mapping[str, Any], labels: Collection[str], omitted: set[str], replaced: set[str], devices: list[Object]) -> str:
     """The node without its name, as JSON, so that equal nodes are one pool."""
     metadata, spec = node["metadata"], node.get("spec") or {}
     kept = {}
@@ -73,7 +131,7 @@ def _shape(node: Mapping[str, Any], labels: Collection[str], omitted: set[str], 
         taints.append({"key": each["key"], **({"value": value} if value else {}), "effect": each["effect"]})
     resources = (node.get("status") or {}).get("allocatable") or {}
     allocatable = {key: str(value) for key, value in sorted(resources.items()) if not key.startswith(_NOT_RESOURCES)}
-    shape: Object = {"labels": kept, "taints": taints, "allocatable": allocatable}
+    shape: Object = {"labels": kept, "taints": taints, "allocatable": allocatable, "devices": devices}
     if spec.get("unschedulable"):
         shape["unschedulable"] = True
     return json.dumps({key: value for key, value in shape.items() if value}, sort_keys=True)

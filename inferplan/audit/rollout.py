@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from inferplan.audit.deployed import Deployed
+from inferplan.audit.deployed import Deployed, Rejection
 from inferplan.audit.deployers import Deployer, Wave
 from inferplan.audit.manifest import Manifest
-from inferplan.audit.merge import differences, dropped, indexed
-from inferplan.audit.session import Rejection, Session
+from inferplan.audit.merge import unkept
+from inferplan.audit.rejections import rejection
+from inferplan.audit.session import Session
+from inferplan.kube.paths import MISSING, text_of
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.cluster.definitions import await_served
 from inferplan.rehearsal.engine.wait.object_events import Key
@@ -21,8 +22,6 @@ from inferplan.rehearsal.errors import ClusterError, ObjectFailed
 
 Object = dict[str, Any]
 
-_FIELD = re.compile(r"\.?((?:spec|metadata|data|rules|webhooks|status)[\w.\[\]\"=/-]*)")
-_UNKNOWN = re.compile(r'strict decoding error: unknown field "([^"]+)".*')
 _RELEASE: Final = "meta.helm.sh/release-name"
 _DEFINITION: Final = "CustomResourceDefinition"
 
@@ -41,6 +40,7 @@ class Rollout:
     result: Deployed = field(default_factory=Deployed)
 
     def run(self) -> Deployed:
+        self.result.manager = self.deployer.manager
         waves = self.deployer.waves(self.manifests, upgrade=self.before is not None)
         if not (self._refused_by_helm(waves) or (self.deployer.checks_first and self._rejected_by_check(waves))):
             for index, wave in enumerate(waves):
@@ -121,7 +121,6 @@ class Rollout:
     def _apply(self, manifest: Manifest, *, dry_run: bool = False) -> bool:
         """Apply `manifest` and record the result. Returns True if the object did not exist."""
         session, existed, key = self.session, False, None
-        live: Object = {}
         try:
             resource = session.resource(manifest)
             key = session.key(manifest, resource)
@@ -131,19 +130,12 @@ class Rollout:
                 if self.deployer.is_hook(manifest) and "before-hook-creation" in self.deployer.deletion_of(manifest):
                     self._delete(key)
             existed = session.get(key, resource) is not None
-            self._note_other_managers(manifest, key)
-            try:
-                live = session.apply(manifest, self.deployer.manager, dry_run=dry_run, old=self._declared_before(key))
-            except ApiError as error:
-                if not (is_immutable(error) and existed and self.deployer.is_recreated(manifest)):
-                    raise
-                if not dry_run:
-                    self.result.recreated[key] = error.message
-                    self._delete(key)
-                    live = session.apply(manifest, self.deployer.manager, old=self._declared_before(key))
+            if existed and (several := session.contested(manifest, self.deployer.manager)):
+                self.result.contested[key] = several
+            live = self._sent(manifest, key, dry_run=dry_run, existed=existed)
             if not dry_run:
                 self.result.manifests[key] = manifest
-                self.result.dropped[key] = tuple(dropped(manifest.body, live))
+                self.result.dropped[key] = tuple(text_of(path) for path, value in unkept(manifest.body, live) if value is MISSING)
                 if manifest.kind == _DEFINITION:
                     await_served(session.api, manifest.body)
         except (ApiError, ObjectFailed, ClusterError) as error:
@@ -152,10 +144,18 @@ class Rollout:
                 self.result.manifests[key] = self.before.manifests.get(key, manifest) if self.before else manifest
         return not existed
 
-    def _note_other_managers(self, manifest: Manifest, key: Key) -> None:
-        before = self.before.manifests if self.before else {}
-        if key not in before and (several := self.session.contested(manifest, self.deployer.manager)):
-            self.result.contested[key] = several
+    def _sent(self, manifest: Manifest, key: Key, *, dry_run: bool, existed: bool) -> Object:
+        """The live object; it is deleted and created again if the deployer does that for immutable fields."""
+        try:
+            return self.session.apply(manifest, self.deployer.manager, dry_run=dry_run, old=self._declared_before(key))
+        except ApiError as error:
+            if not (is_immutable(error) and existed and self.deployer.is_recreated(manifest)):
+                raise
+            if dry_run:
+                return {}
+            self.result.recreated[key] = error.message
+            self._delete(key)
+            return self.session.apply(manifest, self.deployer.manager, old=self._declared_before(key))
 
     def _declared_before(self, key: Key) -> Object | None:
         """The earlier declaration of `key` for a three-way merge, {} if there is none; None if the deployer does not merge so."""
@@ -165,48 +165,11 @@ class Rollout:
         return before.body if before else {}
 
     def _rejection(self, manifest: Manifest, error: ApiError | ObjectFailed | ClusterError) -> Rejection:
-        if not isinstance(error, ApiError):
-            code, text = self._missing(manifest, error.message)
-            return Rejection(manifest=manifest, code=code, field="apiVersion" if code == "unserved" else "kind", message=text)
-        causes = [str(each.get("field", "")) for each in error.details.get("causes") or ()]
-        if unknown := _UNKNOWN.search(error.message):
-            # The words before it repeat the whole object.
-            return Rejection(manifest=manifest, code="rejected", field=unknown[1], message=_short(unknown[0]))
-        match = _FIELD.search(error.message)
-        place = next((each for each in causes if each), "") or (match[1].rstrip(".") if match else "")
-        place = indexed(place, manifest.body)
-        if place.startswith("spec.clusterIPs") and "clusterIPs" not in manifest.body["spec"]:
-            place = "spec.clusterIP"
-        if is_immutable(error):
-            return Rejection(manifest=manifest, code="immutable", field=self._changed(manifest, place), message=_short(error.message))
-        return Rejection(manifest=manifest, code="rejected", field=place, message=_short(error.message))
-
-    def _missing(self, manifest: Manifest, message: str) -> tuple[str, str]:
-        served = sorted(version for version, kind in self.session.api.kinds() if kind == manifest.kind)
-        same = [each for each in served if each.rpartition("/")[0] == manifest.group or "." not in each.rpartition("/")[0]]
-        versions = {version.rpartition("/")[0] for version, _ in self.session.api.kinds()}
-        builtin = "." not in manifest.group or manifest.group.endswith(".k8s.io")
-        if same or (builtin and manifest.group in versions):
-            instead = f"it serves {', '.join(same)}" if same else "the kind was removed"
-            return "unserved", f"Kubernetes {self.session.version} does not serve {manifest.api_version} {manifest.kind}; {instead}"
-        if served:
-            return "unserved", f"the cluster does not serve {manifest.api_version} {manifest.kind}; it serves {', '.join(served)}"
-        return "undefined", message
-
-    def _changed(self, manifest: Manifest, place: str) -> str:
-        """The field that changed at or below `place`, for messages that name a whole spec."""
-        with contextlib.suppress(ObjectFailed):
-            old = self.before.manifests.get(self._key(manifest)) if self.before else None
-            fields = list(differences(old.body, manifest.body)) if old else []
-            below = [each for each in fields if each.startswith(place.split("[", maxsplit=1)[0])]
-            mutable = re.compile(
-                r"spec\.(replicas|ordinals|template|updateStrategy|revisionHistoryLimit|persistentVolumeClaimRetention|minReady)"
-            )
-            if manifest.kind == "StatefulSet":
-                below = [each for each in below if not mutable.match(each)]
-            if place in ("", "spec") and below:
-                return below[0]
-        return place
+        before = live = None
+        with contextlib.suppress(ApiError, ObjectFailed):
+            key = self._key(manifest)
+            before, live = self.before.manifests.get(key) if self.before else None, self.session.get(key, self.session.resource(manifest))
+        return rejection(self.session, manifest, error, before, live)
 
     def _delete(self, key: Key) -> None:
         resource = self.result.resources.get(key) or (self.before.resources.get(key) if self.before else None)
@@ -240,7 +203,3 @@ def _is_helms(live: Object) -> bool:
     metadata = live["metadata"]
     ours = any(str(each.get("manager")).startswith("inferplan-") for each in metadata.get("managedFields") or ())
     return ours or _RELEASE in (metadata.get("annotations") or {})
-
-
-def _short(message: str) -> str:
-    return " ".join(message.split())[:600]

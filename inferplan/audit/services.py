@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from inferplan.audit.deployed import Deployed
-from inferplan.audit.manifest import Doubt, Manifest
+from inferplan.audit.manifest import Manifest, finding
 from inferplan.audit.session import Session
-from inferplan.audit.templates import matches, templates
+from inferplan.audit.templates import templates
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.timeouts import spelled
+from inferplan.review.findings import Finding
 
 _SHORTEST_GAP = 0.05
 
 
-def outages(session: Session, old: Deployed | None, new: Deployed, since: float) -> Iterator[Doubt]:
+def outages(session: Session, old: Deployed | None, new: Deployed, since: float) -> Iterator[Finding]:
     for key, manifest in new.manifests.items():
         spec = manifest.body.get("spec") or {}
         selector = spec.get("selector") or {}
         if key.kind != "Service" or manifest.api_version != "v1" or not selector or spec.get("type") == "ExternalName":
             continue
-        servers = _servers(key, selector, new)
+        servers = new.selected(key.namespace, selector)
         if not session.history.endpoints(key):
             yield from _without(session, key, manifest, servers, old, new, since)
         elif old is not None and (seconds := session.history.gap(key, since)) > _SHORTEST_GAP:
-            yield _gap(key, manifest, servers, _servers(key, selector, old), seconds)
+            yield _gap(key, manifest, servers, old.selected(key.namespace, selector), seconds)
 
 
 def _without(
     session: Session, key: Key, manifest: Manifest, servers: dict[Key, Manifest], old: Deployed | None, new: Deployed, since: float
-) -> Iterator[Doubt]:
+) -> Iterator[Finding]:
     if servers and all((each.body.get("spec") or {}).get("replicas", 1) == 0 for each in servers.values()):
         return  # it is scaled to zero
     had = session.history.gap(key, since) > 0
@@ -40,31 +40,31 @@ def _without(
         reason = f"no pod template has the labels of its selector{lost}"
         if operators and not had:
             reason = f"{reason}; pods of {', '.join(operators[:3])} may"
-            yield Doubt(code="stub", key=key, manifest=manifest, field="spec.selector", reason=reason)
+            yield finding("stub", key, "spec.selector", reason, manifest)
             return
         code = "old" if old is not None and key in old.manifests and not had else "no-endpoint"
-        yield Doubt(code=code, key=key, manifest=manifest, field="spec.selector", reason=reason)
+        yield finding(code, key, "spec.selector", reason, manifest)
         return
     names = ", ".join(map(str, servers))
     if wrong := _unnamed_port(manifest, servers):
         reason = f"no container of {names} has a port named {wrong[1]!r}"
-        yield Doubt(code="no-endpoint", key=key, manifest=manifest, field=wrong[0], reason=reason)
+        yield finding("no-endpoint", key, wrong[0], reason, manifest)
         return
     unready = [each for each in servers if each in new.unready]
     reason = f"its pods are those of {names}, which {'is' if len(servers) == 1 else 'are'} not ready{lost}"
     if not unready and not had:
         return  # the stub of an operator, or a Job
-    yield Doubt(code="no-endpoint", key=key, manifest=manifest, field="spec.selector", reason=reason)
+    yield finding("no-endpoint", key, "spec.selector", reason, manifest)
 
 
-def _gap(key: Key, manifest: Manifest, servers: dict[Key, Manifest], before: dict[Key, Manifest], seconds: float) -> Doubt:
+def _gap(key: Key, manifest: Manifest, servers: dict[Key, Manifest], before: dict[Key, Manifest], seconds: float) -> Finding:
     accepted = bool(servers) and all(_stops_first(each) and _stops_first(before.get(name)) for name, each in servers.items())
     names = ", ".join(map(str, servers)) or "none"
     reason = (
         f"no ready endpoint for {spelled(seconds)} in the simulated cluster, where servers start at once; really until a server of {names} has "
         "loaded its model"
     )
-    return Doubt(code="accepted-gap" if accepted else "gap", key=key, manifest=manifest, field=_strategy(servers), reason=reason)
+    return finding("accepted-gap" if accepted else "gap", key, _strategy(servers), reason, manifest)
 
 
 def _strategy(servers: Mapping[Key, Manifest]) -> str:
@@ -79,15 +79,6 @@ def _stops_first(manifest: Manifest | None) -> bool:
     spec = manifest.body.get("spec") or {}
     recreates = (spec.get("strategy") or {}).get("type") == "Recreate"
     return recreates or (manifest.kind in ("StatefulSet", "DaemonSet") and spec.get("replicas", 1) == 1)
-
-
-def _servers(service: Key, selector: Mapping[str, Any], deployed: Deployed) -> dict[Key, Manifest]:
-    return {
-        key: each
-        for key, each in deployed.manifests.items()
-        if key.namespace == service.namespace
-        and any(matches(selector, (template.get("metadata") or {}).get("labels") or {}) for _, template in templates(each.body))
-    }
 
 
 def _unnamed_port(manifest: Manifest, servers: Mapping[Key, Manifest]) -> tuple[str, str] | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
-from inferplan.audit.history import History
+from inferplan.audit.history import History, stub_volume
 from inferplan.audit.manifest import Manifest
 from inferplan.audit.merge import patch
+from inferplan.kube.field_owners import entries
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.rehearsal.engine.apply.objects import Objects
@@ -37,18 +39,9 @@ _WATCHED: Final = (
 _QUIET_SECONDS: Final = 6.0
 """The scheduler retries a pending pod every 2 s, so nothing follows after this time without a change."""
 _CALM_SECONDS: Final = 0.6
+_PAUSE_SECONDS: Final = 0.15
 _DELETE_SECONDS: Final = 20.0
 _ADMISSION: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rejection:
-    """The API server's or the deployer's no to `manifest`; `code` is a row of findings.toml."""
-
-    manifest: Manifest
-    code: str
-    field: str
-    message: str
 
 
 class Session:
@@ -66,6 +59,8 @@ class Session:
         """Objects whose operator a stub replaces, each with the stub's note."""
         self._applied: dict[Key, int] = {}
         """The versions of applied objects that the watches have not shown yet."""
+        self._lists: dict[Resource, dict[tuple[str, str], Object]] = {}
+        """Copies of whole kinds, so that an audit does not ask for each object by itself; `refresh` forgets them."""
         for api_version, kind in _WATCHED:
             self.watching.observe(api_version, kind)
 
@@ -110,37 +105,61 @@ class Session:
                 live = self.api.request("PATCH", path, changes, query=query, media="application/merge-patch+json")
         if not dry_run:
             self._applied[key] = int(live["metadata"]["resourceVersion"])
+            self._list(resource)[key.namespace, key.name] = live
         return live
 
     def contested(self, manifest: Manifest, manager: str) -> list[tuple[str, str]]:
         """The fields of a live object that another manager set otherwise, each with the API server's words."""
         resource = self.resource(manifest)
         key = self.key(manifest, resource)
-        if self.get(key, resource) is None:
+        live = self.get(key, resource)
+        if live is None or all(self.is_own(each.manager, manager) for each, _ in entries(live)):
             return []
         try:
             self.api.apply(resource.path(key.namespace, key.name), _body(manifest, key), manager=manager, dry_run=True)
         except ApiError as error:
             causes = error.details.get("causes") or () if error.reason == "Conflict" else ()
             several = [(str(each.get("field", "")).lstrip("."), str(each.get("message", ""))) for each in causes]
-            return [each for each in several if '"inferplan-' not in each[1]]  # definitions and other objects of the audit's own
+            others = [re.search(r'with "([^"]+)"', words) for _, words in several]
+            return [each for each, other in zip(several, others, strict=True) if not (other and self.is_own(other[1], manager))]
         return []
 
+    @staticmethod
+    def is_own(name: str, manager: str) -> bool:
+        """True for the deployer's own field manager, for the audit's, and for the controllers of Kubernetes, whose changes `later_owners` judges."""
+        return name in (manager, "kube-controller-manager", "kube-scheduler", "kwok") or name.startswith("inferplan-")
+
+    def refresh(self) -> None:
+        """Forget the copies of kinds, after controllers had time to change objects."""
+        self._lists.clear()
+
     def get(self, key: Key, resource: Resource) -> Object | None:
-        try:
-            return self.objects.get(resource, key)
-        except ObjectFailed:
-            return None
+        """The object as it was when its kind was last read, with what this session changed since."""
+        return self._list(resource).get((key.namespace, key.name))
+
+    def _list(self, resource: Resource) -> dict[tuple[str, str], Object]:
+        deadline = time.monotonic() + _DELETE_SECONDS
+        while resource not in self._lists:
+            try:
+                items = self.api.request("GET", resource.path())["items"]
+            except ApiError as error:
+                if error.status != HTTPStatus.TOO_MANY_REQUESTS or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_SECONDS)  # the storage of a new definition is not ready yet, and nothing reports when it is
+                continue
+            self._lists[resource] = {(each["metadata"].get("namespace", ""), each["metadata"]["name"]): each for each in items}
+        return self._lists[resource]
 
     def delete(self, key: Key, resource: Resource) -> str:
         """Delete an object and wait until it is gone; the reason if that takes too long, else ""."""
-        live = self.get(key, resource)
+        live = self.objects.get(resource, key)
+        self._list(resource).pop((key.namespace, key.name), None)
         if live is None:
             return ""
         with self.watching.idle.busy():
             self.api.request("DELETE", resource.path(key.namespace, key.name), {"propagationPolicy": "Background"})
         deadline = time.monotonic() + _DELETE_SECONDS
-        while (live := self.get(key, resource)) is not None and time.monotonic() < deadline:
+        while (live := self.objects.get(resource, key)) is not None and time.monotonic() < deadline:
             self.history.changed.clear()
             self.history.changed.wait(0.1)
         if live is None:
@@ -161,29 +180,30 @@ class Session:
             waiting = dict(self._unready(watched))
             quiet = self.watching.idle.seconds
             if quiet >= (_QUIET_SECONDS if waiting else _CALM_SECONDS) or time.monotonic() >= deadline:
-                return waiting
+                self.refresh()
+                return {key: self._explained(key, why) for key, why in waiting.items()}
             self.history.changed.wait(min(_CALM_SECONDS, deadline - time.monotonic()))
+            time.sleep(_PAUSE_SECONDS)  # a hundred changes a second need no hundred looks at every object
+
+    def _explained(self, key: Key, why: str) -> str:
+        live = self.watching.get(key)
+        cause = reasons.why(self.watching, live) if live is not None else ""
+        return f"{why}: {cause}" if cause and cause not in why else why
 
     def _unready(self, keys: Iterable[tuple[str, Key]]) -> Iterator[tuple[Key, str]]:
         for version, key in keys:
             live = self.watching.get(key)
             if not self._is_visible(version, key, live):
                 yield key, "its change is not visible yet"
-                continue
-            rule = self._rule(key, live) if live is not None else None
-            if live is None or rule is None:
-                continue
-            state = rule(live)
-            if not state.ready:
-                cause = reasons.why(self.watching, live)
-                yield key, f"{state.why}: {cause}" if cause and cause not in state.why else state.why
+            elif live is not None and (rule := self._rule(key, live)) is not None and not (state := rule(live)).ready:
+                yield key, state.why
 
     def _is_visible(self, api_version: str, key: Key, live: Object | None) -> bool:
         """False while `live` is older than what was applied: a busy API server is late with its watches."""
         if key not in self._applied:
             return True
         late = live is None or int(live["metadata"]["resourceVersion"]) < self._applied[key]
-        if late and (live is not None or self.get(key, self.api.resource(api_version, key.kind)) is not None):
+        if late and (live is not None or self.objects.get(self.api.resource(api_version, key.kind), key) is not None):
             return False
         del self._applied[key]
         return True
@@ -208,28 +228,8 @@ class Session:
         """Create a volume for each new claim, as a provisioner would; nothing is stored in it."""
         while self.history.claims:
             claim = self.history.claims.popleft()
-            metadata, spec = claim["metadata"], claim["spec"]
-            name = f"stub-{metadata['uid']}"
-            reference = {
-                "kind": "PersistentVolumeClaim",
-                "apiVersion": "v1",
-                **{key: metadata[key] for key in ("name", "namespace", "uid")},
-            }
-            body = {
-                "apiVersion": "v1",
-                "kind": "PersistentVolume",
-                "metadata": {"name": name},
-                "spec": {
-                    "capacity": spec["resources"]["requests"],
-                    "accessModes": spec["accessModes"],
-                    "storageClassName": spec.get("storageClassName", ""),
-                    "volumeMode": spec.get("volumeMode", "Filesystem"),
-                    "hostPath": {"path": f"/stub/{name}"},
-                    "claimRef": reference,
-                },
-            }
             with contextlib.suppress(ApiError):
-                self.put(body)
+                self.put(stub_volume(claim))
 
 
 def _body(manifest: Manifest, key: Key) -> Object:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inferplan.kube.names import vendor_of
-from inferplan.kube.paths import text_of
+from inferplan.kube.paths import mapping, text_of
 from inferplan.kube.pod_templates import PATHS
 from inferplan.kube.quantity import amount
 from inferplan.tables import table
@@ -20,7 +20,7 @@ TABLE: Final = table("audit/references.toml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """An object that another one, or its pods, names at `field`; `keys` are those of a Secret or ConfigMap that pods need."""
+    """An object that another one, or its pods, names at `field`; `keys` are those of a Secret or ConfigMap, or the port of a Service."""
 
     kind: str
     name: str
@@ -28,6 +28,7 @@ class Reference:
     keys: tuple[str, ...] = ()
     api_version: str = "v1"
     namespace: str = ""
+    port_field: str = ""
 
 
 def templates(body: Mapping[str, Any]) -> Iterator[tuple[PathParts, Object]]:
@@ -37,6 +38,15 @@ def templates(body: Mapping[str, Any]) -> Iterator[tuple[PathParts, Object]]:
         for path, value in select(body, pattern):
             if isinstance(value, dict):
                 yield path, value
+
+
+def containers(body: Mapping[str, Any]) -> Iterator[tuple[PathParts, Mapping[str, Any]]]:
+    """The containers of an object's pods, those that only initialize them among them, each with its path."""
+    for path, template in templates(body):
+        for kind in ("initContainers", "containers"):
+            for inner, each in select(template.get("spec") or {}, (kind, "*")):
+                if isinstance(each, Mapping):
+                    yield (*path, "spec", *inner), each
 
 
 def select(value: Any, pattern: tuple[str, ...], path: PathParts = ()) -> Iterator[tuple[PathParts, Any]]:
@@ -74,7 +84,15 @@ def links(body: Mapping[str, Any]) -> Iterator[Reference]:
         for path, place in select(body, tuple(row["path"].split("."))) if row["kind"] == body["kind"] else ():
             if isinstance(place, Mapping) and (kind := place.get("kind", row["target"])) in TABLE["targets"]:
                 where = {"field": text_of((*path, "name")), "namespace": str(place.get("namespace") or "")}
-                yield Reference(kind=kind, name=str(place.get("name")), api_version=TABLE["targets"][kind], **where)
+                yield Reference(kind=kind, name=str(place.get("name")), api_version=TABLE["targets"][kind], **where, **_port(path, place))
+
+
+def _port(path: PathParts, place: Mapping[str, Any]) -> dict[str, Any]:
+    """The port of a Service that a route names, and its field."""
+    port = place.get("port")
+    name = next((each for each in ("number", "name") if each in port), "") if isinstance(port, Mapping) else ""
+    value = port[name] if name and isinstance(port, Mapping) else port
+    return {"keys": (str(value),), "port_field": text_of((*path, "port", *((name,) if name else ())))} if value else {}
 
 
 def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
@@ -91,13 +109,7 @@ def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
 
 def resources_field(body: Mapping[str, Any], resource: str) -> str:
     """The path of the first container that requests `resource`, "" if none does."""
-    for path, template in templates(body):
-        for index, each in enumerate((template.get("spec") or {}).get("containers") or ()):
-            for part in ("limits", "requests"):
-                if resource in ((each.get("resources") or {}).get(part) or {}):
-                    return text_of((*path, "spec", "containers", index, "resources", part, resource))
-    return ""
-
-
-def matches(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    return bool(selector) and all(labels.get(key) == value for key, value in selector.items())
+    found = (
+        (path, part) for path, each in containers(body) for part in ("limits", "requests") if resource in mapping(each, "resources", part)
+    )
+    return next((text_of((*path, "resources", part, resource)) for path, part in found), "")

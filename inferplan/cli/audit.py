@@ -34,8 +34,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
     ] = None,
     drain: Annotated[bool, typer.Option("--drain", help="Drain every node afterwards, one after the other.")] = False,
     policy: Annotated[
-        str, typer.Option(help="block: a new violation of the policy pack blocks the change; advise: it does not.")
-    ] = "block",
+        str, typer.Option(help="Which new violations of the policy pack block the change: critical, block (all of them) or advise (none).")
+    ] = "critical",
     kubernetes: Annotated[
         str | None, typer.Option(help="The version to upgrade to: the control plane of 1.35 (built once), a table for later ones.")
     ] = None,

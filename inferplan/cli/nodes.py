@@ -14,15 +14,23 @@ def command(
     with_load: Annotated[
         bool, typer.Option("--with-load", help="Include pods that hold accelerators; needs permission to list pods.")
     ] = False,
+    with_devices: Annotated[
+        bool,
+        typer.Option(
+            "--with-devices", help="Include the devices of DRA drivers; needs permission to list resourceslices and deviceclasses."
+        ),
+    ] = False,
     label: Annotated[
         list[str] | None, typer.Option(help="Keep the values of this label and taint too, for example of a node selector; may be repeated.")
     ] = None,
 ) -> None:
     """Print the nodes of a cluster as a nodes file: capacity, labels and taints, without names, addresses and labels of your own."""
-    recorded = record_nodes(context, with_load=with_load, labels=label or ())
+    recorded = record_nodes(context, with_load=with_load, with_devices=with_devices, labels=label or ())
     sys.stdout.write(recorded.text)
     say(f"{recorded.nodes} nodes recorded")
     if recorded.omitted_labels:
         note([f"labels left out, because their values may name people; keep one with --label: {', '.join(recorded.omitted_labels)}"])
     if recorded.replaced_taints:
         note([f"values of taints replaced; keep one with --label: {', '.join(recorded.replaced_taints)}"])
+    if recorded.omitted_devices:
+        note([f"devices left out, because a nodes file cannot say them: {', '.join(recorded.omitted_devices)}"])

@@ -27,7 +27,7 @@ from inferplan.stackfile.settings import validate
 
 __all__ = ["DEPLOYERS", "Audit", "audit", "findings", "read_nodes"]
 
-POLICIES = ("block", "advise")
+POLICIES = ("critical", "block", "advise")
 DEPLOYERS = ("kubectl", "helm", "argocd", "flux", "pulumi")
 
 
@@ -55,7 +55,7 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     namespace: str = "default",
     existing: Iterable[Path] = (),
     drain: bool = False,
-    policy: str = "block",
+    policy: str = "critical",
     kubernetes: str | None = None,
     timeout: float = 120,
     progress: Progress = silent,
@@ -65,7 +65,8 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
 
     `new` and `old` name a file or folder of manifests, a kustomization, a Helm chart (with `values` and `old_values`), `REV:path`, or
     engine events of Pulumi, which have both sides. `nodes` is a nodes file (docs/audit.md) or a stack file. By default a chart is applied
-    as Helm does and everything else as kubectl does. With `policy` "advise", violations of the policy pack do not block. `drain` drains every node
+    as Helm does and everything else as kubectl does. New violations of critical rules
+    of the policy pack block, with `policy` "block" those of all rules, with "advise" none. `drain` drains every node
     afterwards. `kubernetes` is the version to upgrade to: with 1.35 the control plane is upgraded over OLD, which builds it once; what later ones remove is
     judged by table. Nothing of the manifests is executed.
 
@@ -100,7 +101,7 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     except InputError as error:
         raise RequestError("\n".join(error.errors)) from error
     record = _findings(result, str(new), old, nodes)
-    return Audit(findings=record, report=change_report(record, request.old, request.new, request.nodes, blocks=policy == "block"))
+    return Audit(findings=record, report=change_report(record, request.old, request.new, request.nodes, policy=policy))
 
 
 def _findings(result: Result, new: str, old: str | Path | None, nodes: Path) -> Findings:

@@ -34,9 +34,9 @@ _LEVELS = {
 
 
 def change_report(
-    findings: Findings, old: tuple[Manifest, ...] | None, new: tuple[Manifest, ...], nodes: Iterable[Object], *, blocks: bool = True
+    findings: Findings, old: tuple[Manifest, ...] | None, new: tuple[Manifest, ...], nodes: Iterable[Object], *, policy: str
 ) -> Report:
-    """The report on `new` over `old`; violations are advice unless `blocks` is set.
+    """The report on `new` over `old`; violations are advice unless `policy` is "block", or "critical" and the rule is.
 
     A rule of the pack that a kind of object broke in `old` too, and a rule that cannot be evaluated, do not block the change.
     """
@@ -44,7 +44,7 @@ def change_report(
     before = None if old is None else _recording(findings.stack, old, machines)
     after = _recording(findings.stack, new, machines)
     plan = make_plan(after, None if before is None else states_of(before))
-    violations = _blocking(_check(findings.stack, new), None if old is None else _check(findings.stack, old), blocks=blocks)
+    violations = _blocking(_check(findings.stack, new), None if old is None else _check(findings.stack, old), policy=policy)
     events = to_ndjson(events_of(plan, against=findings.base, judged=policy_events(violations), packs=packs()))
     return make_report([read_bytes(events, source=findings.stack)], read_rule=read_rule, rehearsals=[findings])
 
@@ -53,13 +53,15 @@ def _check(name: str, manifests: tuple[Manifest, ...]) -> PolicyReport:
     return check_stack(stack_of(_recording(name, manifests, [])), Settings(today=today(), levels=_LEVELS))
 
 
-def _blocking(after: PolicyReport, before: PolicyReport | None, *, blocks: bool) -> PolicyReport:
+def _blocking(after: PolicyReport, before: PolicyReport | None, *, policy: str) -> PolicyReport:
     """`after` with the violations that do not block as advice; those of `before` are compared by rule and kind, because names change."""
     known = {(each.rule.id, each.resource.partition("/")[0]) for each in before.violations} if before else set()
     new = tuple(
         each
         for each in after.violations
-        if blocks and each.state is State.VIOLATION and (each.rule.id, each.resource.partition("/")[0]) not in known
+        if policy in ("block", each.rule.severity)
+        and each.state is State.VIOLATION
+        and (each.rule.id, each.resource.partition("/")[0]) not in known
     )
     return replace(after, violations=new, advice=(*after.advice, *(each for each in after.violations if each not in new)))
 

@@ -1,4 +1,4 @@
-"""Records the nodes of a cluster for audits. It needs permission to list nodes, and with the load of others to list pods."""
+"""Records the nodes of a cluster for audits. It needs permission to list nodes; with the load of others pods, and with devices slices and classes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from inferplan.audit.recorded import Recorded, record
 from inferplan.operations.errors import RequestError
 from inferplan.operations.kubectl import Kubectl
 
+_DRA = "/apis/resource.k8s.io/v1"
 
-def record_nodes(context: str, *, with_load: bool = False, labels: Collection[str] = ()) -> Recorded:
+
+def record_nodes(context: str, *, with_load: bool = False, with_devices: bool = False, labels: Collection[str] = ()) -> Recorded:
     """The nodes behind a context of the user's kubeconfig. Raises OperationError if the cluster does not answer."""
     cluster = Kubectl(context)
     nodes = cluster.get("/api/v1/nodes")["items"]
     if not nodes:
         raise RequestError(f"The cluster of context {context!r} has no nodes. Write a nodes file by hand; docs/audit.md has its fields")
-    return record(nodes, cluster.get("/api/v1/pods")["items"] if with_load else (), labels=labels)
+    several = (("/api/v1/pods", with_load), *((f"{_DRA}/{name}", with_devices) for name in ("resourceslices", "deviceclasses")))
+    return record(nodes, *(cluster.get(path)["items"] if needed else () for path, needed in several), labels=labels)

@@ -23,8 +23,8 @@ def take_applications(server: Server, body: dict[str, Any], row: dict[str, Any])
     except InputError as error:
         server.left += error.errors
         return
-    listed = settings.get("applications")
-    for index, each in enumerate(listed if isinstance(listed, list) else ()):
+    listed = settings["applications"] if isinstance(settings.get("applications"), list) else []
+    for index, each in enumerate(listed):
         if isinstance(each, dict):
             name = str(each.get("name", f"default{index or ''}"))
             if name in server.applications:
@@ -51,9 +51,9 @@ def _application(server: Server, body: dict[str, Any]) -> dict[str, Any]:
     application = {"kind": "custom", **mapped(body, _TABLE["fields"]), **mapped(body, _TABLE["custom"])}
     deployments = {}
     for each in body.get("deployments") or ():
-        if isinstance(each, dict) and isinstance(name := each.get("name"), str) and name not in deployments:
-            if fields := mapped(each, _TABLE["deployment"]) | _scaling(each, ""):
-                deployments[take(each, "name")] = fields
+        is_named = isinstance(each, dict) and isinstance(each.get("name"), str) and each["name"] not in deployments
+        if is_named and (fields := mapped(each, _TABLE["deployment"]) | _scaling(each, "")):
+            deployments[take(each, "name")] = fields
     return {**application, **({"deployments": deployments} if deployments else {})}
 
 

@@ -72,6 +72,20 @@ def _server(name: str, place: str, body: dict[str, Any], row: dict[str, Any]) ->
     if not engine:
         return None
     server = Server(name=take(body, row["name"][0]) if "name" in row else name, place=place, engine=engine, words=words)
+    _find_size(server, body, row)
+    _find_content(server, body, row)
+    if not server.version and (match := _VERSION.search(image)):
+        server.version = match[0]
+    if server.applications:
+        server.image = image
+    elif "/" in image:
+        server.left.append(f"image {image}: the stack's own image is used")
+    server.left += [each for each in leaves(body) if each not in _IGNORED]
+    return server
+
+
+def _find_size(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
+    """Find replicas and accelerators of `server`, and the settings that are options of its command."""
     replicas = next(iter(row.get("replicas", ())), "")
     if isinstance(value_at(body, parse(replicas)), int):
         server.replicas = take(body, replicas)
@@ -85,15 +99,6 @@ def _server(name: str, place: str, body: dict[str, Any], row: dict[str, Any]) ->
     for option, place_ in row.get("options", {}).items():
         if (value := take(body, place_)) is not None:
             server.words += [option if value else option.replace("--", "--no-", 1)] if isinstance(value, bool) else [option, str(value)]
-    _find_content(server, body, row)
-    if not server.version and (match := _VERSION.search(image)):
-        server.version = match[0]
-    if server.applications:
-        server.image = image
-    elif "/" in image:
-        server.left.append(f"image {image}: the stack's own image is used")
-    server.left += [each for each in leaves(body) if each not in _IGNORED]
-    return server
 
 
 def _find_content(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from inferplan.audit.merge import dropped, indexed, patch
+from inferplan.audit.merge import indexed, patch, unkept
+from inferplan.kube.paths import MISSING
 
 LIVE = {
     "metadata": {"labels": {"a": "1", "other": "x"}},
@@ -36,5 +37,6 @@ def test_a_field_that_the_api_server_leaves_out_is_named_and_an_empty_one_is_not
         "spec": {"hostNetwork": False, "list": [], "volumes": [{"name": "a", "image": {"reference": "b"}}]},
         "stringData": {"a": "b"},
     }
-    assert list(dropped(declared, {"spec": {"volumes": [{"name": "a", "emptyDir": {}}]}})) == ["spec.volumes[0].image"]
-    assert list(dropped(declared, declared)) == []
+    live = {"spec": {"volumes": [{"name": "b", "emptyDir": {}}]}}
+    assert list(unkept(declared, live)) == [(("spec", "volumes", 0, "name"), "b"), (("spec", "volumes", 0, "image"), MISSING)]
+    assert list(unkept(declared, declared)) == []

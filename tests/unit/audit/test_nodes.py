@@ -94,3 +94,38 @@ pools:
     assert spec["devices"][0]["attributes"] == {"type": {"string": "gpu"}, "uvm": {"bool": True}}
     with pytest.raises(InputError, match=r"devices.capacity.memory: '80 GB' is not a Kubernetes quantity"):
         read_fleet(text.replace("80Gi", "80 GB").encode(), "nodes.yaml")
+
+
+def resource_slice(node: str, devices: list) -> dict:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {"metadata": {"name": f"{node}-x"}, "spec": {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": devices}}
+
+
+def test_devices_are_recorded_without_what_identifies_one_and_published_again():
+    devices = [
+        {
+            "name": f"gpu-{index}",
+            "attributes": {
+                "productName": {"string": "H100"},
+                "driverVersion": {"version": "580.1.0"},
+                "uuid": {"string": f"GPU-4404041a-04cf-1ccf-9e70-f139a9b1e23{index}"},
+                "index": {"int": index},
+            },
+            "capacity": {"memory": {"value": "80Gi"}},
+        }
+        for index in range(2)
+    ]
+    partition = {"name": "mig", "attributes": {}, "consumesCounters": []}
+    device_class = {"metadata": {"name": "large"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}]}}
+    recorded = record(
+        [node("a"), node("b")], (), [resource_slice("a", devices), resource_slice("b", [*devices, partition])], [device_class]
+    )
+    assert recorded.omitted_devices == ("gpu.nvidia.com: partitions",)
+    assert "4404041a" not in recorded.text
+    fleet = read_fleet(recorded.text.encode(), "nodes.yaml")
+    [pool] = fleet.pools
+    assert (pool.count, pool.devices[0].count, pool.devices[0].attributes["productName"]) == (2, 2, "H100")
+    objects = node_objects(fleet)
+    assert [each["metadata"]["name"] for each in objects if each["kind"] == "DeviceClass"] == ["gpu.nvidia.com", "large"]
+    published = [each for each in objects if each["kind"] == "ResourceSlice"]
+    assert published[0]["spec"]["devices"][1]["attributes"] == {"driverVersion": {"version": "580.1.0"}, "productName": {"string": "H100"}}

@@ -1,0 +1,77 @@
+"""Why the API server rejects a manifest, and which of its fields is to blame."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from inferplan.audit.deployed import Rejection
+from inferplan.audit.manifest import Manifest
+from inferplan.audit.merge import differences, indexed, patch, wrongly_typed
+from inferplan.audit.session import Session
+from inferplan.rehearsal.cluster.api import ApiError
+from inferplan.rehearsal.engine.wait.reasons import is_immutable
+from inferplan.rehearsal.errors import ClusterError, ObjectFailed
+
+Object = dict[str, Any]
+
+_FIELD = re.compile(r"\.?((?:spec|metadata|data|rules|webhooks|status)[\w.\[\]\"=/-]*)")
+_UNKNOWN = re.compile(r'strict decoding error: unknown field "([^"]+)".*')
+_TYPE = re.compile(r"Go struct field \w+\.([\w.]+) of type (?:\w+\.)?(\w+)")
+_MUTABLE = re.compile(r"spec\.(replicas|ordinals|template|updateStrategy|revisionHistoryLimit|persistentVolumeClaimRetention|minReady)")
+
+
+def rejection(
+    session: Session, manifest: Manifest, error: ApiError | ObjectFailed | ClusterError, before: Manifest | None, live: Object | None
+) -> Rejection:
+    """The rejection of `manifest`, which was declared as `before` and is in the cluster as `live`, with the field that is to blame."""
+    if not isinstance(error, ApiError):
+        code, text = _missing(session, manifest, error.message)
+        return Rejection(manifest=manifest, code=code, field="apiVersion" if code == "unserved" else "kind", message=text)
+    causes = [str(each.get("field", "")) for each in error.details.get("causes") or ()]
+    if unknown := _UNKNOWN.search(error.message):
+        # The words before it repeat the whole object.
+        return Rejection(manifest=manifest, code="rejected", field=unknown[1], message=_short(unknown[0]))
+    if wrong := _TYPE.search(error.message):
+        # The words before it repeat the whole object, and the path has no positions.
+        place = next(wrongly_typed(manifest.body, wrong[1].split("."), wrong[2]), wrong[1])
+        return Rejection(manifest=manifest, code="rejected", field=place, message=f"{place}: cannot be read as {wrong[2]}")
+    match = _FIELD.search(error.message)
+    place = next((each for each in causes if each), "") or (match[1].rstrip(".") if match else "")
+    place = indexed(place, manifest.body)
+    if place.startswith("spec.clusterIPs") and "clusterIPs" not in manifest.body["spec"]:
+        place = "spec.clusterIP"
+    if is_immutable(error):
+        return Rejection(manifest=manifest, code="immutable", field=_changed(manifest, place, before, live), message=_short(error.message))
+    return Rejection(manifest=manifest, code="rejected", field=place, message=_short(error.message))
+
+
+def _missing(session: Session, manifest: Manifest, message: str) -> tuple[str, str]:
+    served = sorted(version for version, kind in session.api.kinds() if kind == manifest.kind)
+    same = [each for each in served if each.rpartition("/")[0] == manifest.group or "." not in each.rpartition("/")[0]]
+    versions = {version.rpartition("/")[0] for version, _ in session.api.kinds()}
+    builtin = "." not in manifest.group or manifest.group.endswith(".k8s.io")
+    if same or (builtin and manifest.group in versions):
+        instead = f"it serves {', '.join(same)}" if same else "the kind was removed"
+        return "unserved", f"Kubernetes {session.version} does not serve {manifest.api_version} {manifest.kind}; {instead}"
+    if served:
+        return "unserved", f"the cluster does not serve {manifest.api_version} {manifest.kind}; it serves {', '.join(served)}"
+    return "undefined", message
+
+
+def _changed(manifest: Manifest, place: str, before: Manifest | None, live: Object | None) -> str:
+    """The field that changed at or below `place`, for messages that name a whole spec."""
+    below = [
+        each for each in (differences(before.body, manifest.body) if before else ()) if each.startswith(place.split("[", maxsplit=1)[0])
+    ]
+    if manifest.kind == "StatefulSet":
+        below = [each for each in below if not _MUTABLE.match(each)]
+    if place not in ("", "spec"):
+        return place
+    # What was sent without a change of the declaration, such as null for a default of the API server.
+    sent = patch(live or {}, before.body if before else {}, manifest.body).get("spec") or {}
+    return (below or [f"spec.{name}" for name in sent] or [place])[0]
+
+
+def _short(message: str) -> str:
+    return " ".join(message.split())[:600]
