@@ -23,13 +23,13 @@ from urllib.parse import unquote, urlsplit
 from inferplan.kube.paths import mapping
 from inferplan.operations.errors import OperationError, RequestError, UnsettledError
 from inferplan.operations.live import LiveCluster
+from inferplan.operations.project import project_name, project_root
 from inferplan.operations.recovery.declared import declared_objects
 from inferplan.operations.recovery.deployment import Repair, repair
 from inferplan.operations.updating.pulumi_cli import answer
 from inferplan.operations.updating.update import UpdateTarget
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.engine.wire.recording import Recording
-from inferplan.stackfile.reader import PROJECT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def diagnose(workspace: Workspace, recording: Recording, environment: Mapping[st
     declared = declared_objects(recording, workspace.settings.namespace)
     return Diagnosis(
         stack=workspace.stack,
-        locks=tuple(locks_of(_backend(environment), PROJECT, workspace.stack)),
+        locks=tuple(_locks(workspace.stack, environment)),
         exported=exported,
         repair=repair(exported.get("deployment") or {}, declared, live.find),
         left=_left_by_destroy(
@@ -108,13 +108,14 @@ def _left_by_destroy(stack: str, deployment: Mapping[str, Any], declared: set[st
     return sum(each.get("custom") is True and not each["type"].startswith("pulumi:") for each in resources) if killed or ended else 0
 
 
-def _backend(environment: Mapping[str, str]) -> str:
-    return environment.get("PULUMI_BACKEND_URL") or json.loads(answer(["whoami", "--json"], environment)).get("url", "")
+def _locks(stack: str, environment: Mapping[str, str]) -> list[Lock]:
+    backend = environment.get("PULUMI_BACKEND_URL") or json.loads(answer(["whoami", "--json"], environment)).get("url", "")
+    return locks_of(backend, project_name(project_root()), stack)
 
 
 def cancel_dead_locks(stack: str, environment: Mapping[str, str]) -> list[Lock]:
     """Cancel the locks of `stack` if no process that took one still runs, and return them."""
-    locks = locks_of(_backend(environment), PROJECT, stack)
+    locks = _locks(stack, environment)
     if not locks or any(each.alive is not False for each in locks):
         return []
     answer(["cancel", "--yes", stack], environment)

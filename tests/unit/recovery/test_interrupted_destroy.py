@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from inferplan.operations import project
 from inferplan.operations.recovery import pulumi_stack
 
 SERVICE = {"urn": "urn:pulumi:chat::inferplan::kubernetes:core/v1:Service::gateway", "type": "kubernetes:core/v1:Service", "custom": True}
@@ -40,7 +41,11 @@ def test_updates_and_finished_destroys_left_nothing(monkeypatch):
 
 @pytest.mark.parametrize(("pid", "host", "cancels"), [(2**22 + 5, "", True), (0, "", False), (1, "build-7", False)])
 def test_only_the_lock_of_a_process_that_ended_is_cancelled(tmp_path, monkeypatch, pid, host, cancels):
-    folder = tmp_path / ".pulumi" / "locks" / "organization" / "inferplan" / "chat"
+    # The folder has the name of the project, which in a repository of one's own is not inferplan.
+    (tmp_path / "Pulumi.yaml").write_text("name: shop\nruntime: python\n")
+    monkeypatch.setattr(project, "SELECTION", project.Selection())
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / ".pulumi" / "locks" / "organization" / "shop" / "chat"
     folder.mkdir(parents=True)
     lock = {
         "pid": pid or os.getpid(),
