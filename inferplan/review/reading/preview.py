@@ -131,8 +131,8 @@ class Preview:
         """The changes in the stack's outputs, which only the stack's own event has."""
         step = next((step for step in self.steps if step.type == STACK_TYPE), None)
         old, new = (side.outputs if side else {} for side in ((step.old, step.new) if step else (None, None)))
-        if self.incomplete:
-            # A cut stream may end before it has the new outputs: absent outputs are not deleted.
+        if self.incomplete or self.form == "digest":
+            # A cut stream may end before it has the new outputs, and a digest never has them: absent outputs are not deleted.
             old = {key: value for key, value in old.items() if key in new}
         # Facts are compared one by one, see `risks.facts`.
         return output_changes(*({key: value for key, value in side.items() if key != FACTS} for side in (old, new)))

@@ -33,7 +33,7 @@ def stated_facts(preview: Preview) -> StatedFacts:
     except ValueError as error:
         return StatedFacts({}, {}, clean(str(error)))
     if preview.form == "digest":
-        return StatedFacts({}, {}, "the digest of a preview has no facts. Give the events (docs/report.md).")
+        return StatedFacts({}, {}, "the digest of a preview has no facts. Give the events (docs/pull-requests.md).")
     if before is None and after is None:
         return StatedFacts({}, {})
     if new is not None and (after is None or preview.incomplete or preview.result not in ("", "succeeded")):

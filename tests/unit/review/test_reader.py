@@ -125,6 +125,13 @@ def test_a_digest_counts_what_the_cli_printed_for_it():
     assert preview.form == "digest"
 
 
+def test_a_digest_has_no_new_outputs_so_none_is_reported_as_deleted():
+    stack = {"urn": "urn:pulumi:local::shop::pulumi:pulumi:Stack::shop-local", "type": "pulumi:pulumi:Stack", "custom": False}
+    step = {"op": "same", "urn": stack["urn"], "oldState": {**stack, "outputs": {"gateway": "http://gateway"}}, "newState": stack}
+    preview = read_bytes(json.dumps({"steps": [step], "changeSummary": {"same": 1}}).encode())
+    assert preview.output_changes == ()
+
+
 def test_policy_events_are_kept_and_debug_diagnostics_are_not():
     preview = read_file(KUBERNETES / "policy-violations.ndjson")
     assert [(each.policy_name, each.enforcement_level, each.severity) for each in preview.policies] == [
