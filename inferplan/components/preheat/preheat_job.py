@@ -1,5 +1,8 @@
 """The Job that copies a model to a share, or to the disk of each node, and verifies it; and the mount for the model's servers."""
 
+from collections.abc import Mapping
+from functools import cache
+
 import pulumi
 
 from inferplan.components.fields import present
@@ -53,8 +56,8 @@ class PreheatJob(pulumi.ComponentResource):
         deadline = deadline_seconds(weights, preheat)
         timeouts = pulumi.CustomTimeouts(create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s")
         reported = monitoring is not None and monitoring.scrape is not None and monitoring.scrape.preheats
-        files = {**program(), **reporter_program()} if reported else program()
-        code_name = bounded(f"{name}-preheat", code_key(files))
+        files, key = _program(reported=reported)
+        code_name = bounded(f"{name}-preheat", key)
         code = core.ConfigMap(
             code_name,
             metadata=meta.ObjectMetaArgsDict(name=code_name, namespace=namespace, labels=labels(COMPONENT, name)),
@@ -92,6 +95,13 @@ class PreheatJob(pulumi.ComponentResource):
         )
         self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source), gate=job, marked=True, folder=folder)
         self.register_outputs({"directory": self.mount.sub_path})
+
+
+@cache
+def _program(*, reported: bool) -> tuple[Mapping[str, str], str]:
+    """The source files of the Job's pods by name, and their key."""
+    files = {**program(), **reporter_program()} if reported else program()
+    return files, code_key(files)
 
 
 def _job_spec(template: core.PodTemplateSpecArgsDict, deadline: int, *, ttl: int | None, nodes: int | None) -> batch.JobSpecArgsDict:

@@ -6,11 +6,8 @@ Job. The wording of the payload's docstrings and comments changes no key. Nothin
 
 from __future__ import annotations
 
-import ast
-import functools
-import io
 import json
-import tokenize
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +25,13 @@ _SLOWEST_BYTES_PER_SECOND = 50 << 20
 _SHORTEST_SECONDS = 1800
 _UNKNOWN_SIZE_SECONDS = 6 * 3600
 _START_SECONDS = 600
+# Docstrings (the triple-quoted text that starts a file or follows a colon at the end of a line), comments, and other texts, which are
+# values. Python's own parser took a tenth of a plan (2026-11).
+_WORDS = re.compile(
+    r'''(?P<kept>\A|:)(?:[ \t]*(?:\#[^\n]*)?\n)*[ \t]*"""(?:\\.|[^\\])*?"""|\#[^\n]*'''
+    r"""|(?P<value>("{3}|'{3})(?:\\.|[^\\])*?\3|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""",
+    re.DOTALL,
+)
 
 
 def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ModelSource) -> str:
@@ -99,20 +103,7 @@ def _location(source: ModelSource, weights: WeightsSpec) -> tuple[str, str, str]
             return "hub", weights.path, f"{source.endpoint}/{weights.path}"
 
 
-@functools.cache
 def _instructions(source: str) -> str:
     """The source without docstrings, comments and blank lines; the rest of each line stays as it is."""
-    lines = source.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column]
-    for node in ast.walk(ast.parse(source)):
-        if (
-            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            and ast.get_docstring(node, clean=False) is not None
-        ):
-            text = node.body[0]
-            for row in range(text.lineno, (text.end_lineno or text.lineno) + 1):
-                lines[row - 1] = ""
-    return "\n".join(line.rstrip() for line in lines if line.strip())
+    text = _WORDS.sub(lambda match: match["kept"] or match["value"] or "", source)
+    return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import pytest
@@ -82,3 +83,28 @@ def test_words_about_the_program_leave_it_the_same_program_and_instructions_do_n
     assert code_key({**files, "more.py": ""}) != code_key(files)
     quoted = 'def f():\n    """Says."""\n    return "# not a remark"\n'
     assert code_key({"a.py": quoted}) != code_key({"a.py": quoted.replace("# not", "# now")})
+
+
+def reworded(source: str) -> str:
+    """`source` with another text in every docstring that Python finds, and a comment in front of it."""
+    lines = source.splitlines()
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented) and ast.get_docstring(node) is not None]
+    for text in sorted((node.body[0] for node in nodes), key=lambda text: -text.lineno):
+        indent = " " * text.col_offset
+        lines[text.lineno - 1 : text.end_lineno] = [f"{indent}# Says:", f'{indent}"""Other, "quoted"', "", f'{indent}words: # here."""']
+    return "\n".join(lines)
+
+
+def test_every_docstring_of_the_program_is_left_out_of_its_key():
+    files = {name: text for name, text in program().items() if text.strip()}
+    other = {name: reworded(text) for name, text in files.items()}
+    assert all(other[name] != files[name] for name in files)
+    assert code_key(other) == code_key(files)
+
+
+@pytest.mark.parametrize("value", ['"""a # b"""', "'''a\"b # b'''", r'"a\"# b"', r"'a\'# b'", 'f"{x} # b"', '("c"  # d\n    "# b")'])
+def test_a_text_with_a_hash_is_a_value_and_no_comment(value):
+    source = f"def f(x):\n    # What it says.\n    return {value}  # a remark\n"
+    assert code_key({"a.py": source}) != code_key({"a.py": source.replace("# b", "# c")})
+    assert code_key({"a.py": source}) == code_key({"a.py": source.replace("remark", "note").replace("What", "How")})
