@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import pulumi
@@ -16,7 +17,7 @@ from inferplan.components.nodes.image_pull import ImagePull
 from inferplan.components.preheat.preheat_job import PreheatJob
 from inferplan.components.preheat.spec import PreheatSpec, artifact_job
 from inferplan.components.queue.spec import queue_labels
-from inferplan.components.serving.demand import accelerators_of_others
+from inferplan.components.serving.demand import accelerators_by_pool
 from inferplan.components.serving.engine import Site, TraceSink
 from inferplan.components.serving.first_request import Part, first_request
 from inferplan.components.serving.scaling import counted
@@ -41,6 +42,10 @@ class Models:
     gateway: tuple[pulumi.Resource, ...]
     opts: pulumi.ResourceOptions
 
+    @cached_property
+    def _requested(self) -> Mapping[str, int]:
+        return accelerators_by_pool(self.settings.models.values())
+
     def serve(self, name: str, spec: ModelSpec, endpoint: Endpoint) -> ModelMount | ObjectStore | None:
         monitoring = self.settings.monitoring
         tracing = None if monitoring is None else monitoring.tracing
@@ -57,7 +62,7 @@ class Models:
             prometheus=None if monitoring is None else monitoring.prometheus.url,
             prometheus_login=None if monitoring is None or monitoring.prometheus.login is None else monitoring.prometheus.login.mode,
             tracing=None if tracing is None or not spec.traces else TraceSink(url=tracing.url, percent=tracing.percent),
-            accelerators_of_others=accelerators_of_others(self.settings.models, name),
+            accelerators_of_others=self._requested[spec.pool] - spec.most_accelerators,
             images=self.images[spec.pool].ready if spec.pool in self.images else None,
             public_names=names_for(name, self.settings.routes),
             gateway_ready=self.gateway,

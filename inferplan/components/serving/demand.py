@@ -1,6 +1,7 @@
 """The requests of one replica, and the times that it has to start, drain and roll out. Every timeout of a model comes from here."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil, gcd
 
@@ -94,9 +95,12 @@ def replica_scratch(spec: SizedModel, count: int, target: NodeTarget) -> Scratch
     return scratch_of(spec, target, memory=demand_of(spec, count, target)["memory"], share=share_of(count, target))
 
 
-def accelerators_of_others(models: Mapping[str, PlacedModel], name: str) -> int:
-    pool = models[name].pool
-    return sum(each.most_accelerators for other, each in models.items() if other != name and each.pool == pool)
+def accelerators_by_pool(models: Iterable[PlacedModel]) -> Counter[str]:
+    """Return the accelerators that all `models` request in each pool."""
+    requested: Counter[str] = Counter()
+    for each in models:
+        requested[each.pool] += each.most_accelerators
+    return requested
 
 
 def scattered_accelerators(models: Mapping[str, PlacedModel], name: str, nodes: int) -> int:

@@ -6,7 +6,7 @@ from inferplan.components.handles import NodeTarget
 from inferplan.components.nodes.accelerators import Accelerator, vendor_of_image
 from inferplan.components.nodes.pool import Pool
 from inferplan.components.platforms.platform import Cluster
-from inferplan.components.serving.demand import accelerators_of_others, demand_of, scattered_accelerators
+from inferplan.components.serving.demand import accelerators_by_pool, demand_of, scattered_accelerators
 from inferplan.components.serving.spec import ModelSpec
 from inferplan.components.spec import SpecError
 from inferplan.kube.names import HUGEPAGES, ZONE_LABEL
@@ -17,14 +17,16 @@ from inferplan.stackfile.stack import StackSettings
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
-    requested = dict.fromkeys(targets, 0)
+    requested, totals = dict.fromkeys(targets, 0), accelerators_by_pool(settings.models.values())
     for name, model in settings.models.items():
-        yield from below(("models", name), _model_errors(settings, name, targets, requested))
+        yield from below(("models", name), _model_errors(settings, name, targets, requested, totals))
         yield from below(("models", name, "affinity"), _affinity_errors(settings, name, model))
 
 
-def _model_errors(settings: StackSettings, name: str, targets: dict[str, NodeTarget], requested: dict[str, int]) -> Iterator[SpecError]:
-    """Check one model; `requested` counts the accelerators of the models before it by pool, and then its own."""
+def _model_errors(
+    settings: StackSettings, name: str, targets: dict[str, NodeTarget], requested: dict[str, int], totals: Mapping[str, int]
+) -> Iterator[SpecError]:
+    """Check one model; `requested` counts the accelerators of the models before it by pool, and then its own, `totals` those of all."""
     model = settings.models[name]
     target = targets.get(model.pool)
     if target is None:
@@ -49,7 +51,7 @@ def _model_errors(settings: StackSettings, name: str, targets: dict[str, NodeTar
         # The models after it are judged without it: it has its own error.
         return
     requested[model.pool] += own_total
-    shared = list(model.shared_pool_errors(target, accelerators_of_others(settings.models, name)))
+    shared = list(model.shared_pool_errors(target, totals[model.pool] - model.most_accelerators))
     yield from shared or room_for_surge(settings.models, name, target)
 
 
@@ -69,9 +71,11 @@ def _over_capacity(model: ModelSpec, own: int, others: int, available: int) -> S
 def room_for_surge(models: Mapping[str, ModelSpec], name: str, target: NodeTarget) -> Iterator[SpecError]:
     """Check that free accelerators fit a successor wherever the pods of other models run; `shared_pool_errors` counts them."""
     model = models[name]
+    if model.rollout != "surge":
+        return
     needed, total = model.accelerators_per_pod, target.nodes * target.capacity.accelerators
-    spare = total - accelerators_of_others(models, name) - model.most_accelerators
-    if model.rollout == "surge" and spare - scattered_accelerators(models, name, target.nodes) <= needed * (model.pods - 1):
+    spare = total - accelerators_by_pool(models.values())[model.pool]
+    if spare - scattered_accelerators(models, name, target.nodes) <= needed * (model.pods - 1):
         yield SpecError(
             ("rollout",),
             f"surge starts a successor on a node with {needed} free accelerators. Models that request other numbers share pool {model.pool!r}, so its "

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from inferplan.components.serving.demand import accelerators_of_others
 from inferplan.stackfile.checks.placement import room_for_surge
 from tests.unit.serving.models import deployment_of, pool, vllm
 
@@ -77,7 +76,7 @@ def accepted(replicas: int, cards: int, mode: str, nodes: int, size: int, others
     model = SPECS[cards, mode].model_copy(update={"replicas": replicas})
     models = {"m": model, "other": SPECS[size, "inPlace"].model_copy(update={"replicas": others})}
     target = NODES[nodes]
-    return not [*model.shared_pool_errors(target, accelerators_of_others(models, "m")), *room_for_surge(models, "m", target)]
+    return not [*model.shared_pool_errors(target, models["other"].most_accelerators), *room_for_surge(models, "m", target)]
 
 
 def cases(replicas: int) -> Iterator[tuple[int, int, int, int, int]]:
