@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -60,12 +61,14 @@ def cost(work: Callable[[], object]) -> tuple[float, float]:
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def median_cost(command: Sequence[str], runs: int = 5) -> tuple[float, float]:
-    """The medians of `cost` of `command` over `runs` runs after one to warm up."""
+def costs_in_turns(*commands: Sequence[str], runs: int = 5) -> list[list[tuple[float, float]]]:
+    """`cost` of each of `commands` in `runs` runs after one to warm up; they run in turns, so that a busy machine slows all of them."""
     environment = {**os.environ, "PULUMI_CONFIG_PASSPHRASE": "inferplan-example"}
-    costs = [cost(lambda: subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)) for _ in range(runs + 1)]
-    seconds, processor = zip(*costs[1:], strict=True)
-    return statistics.median(seconds), statistics.median(processor)
+    costs: list[list[tuple[float, float]]] = [[] for _ in commands]
+    for _ in range(runs + 1):
+        for each, command in zip(costs, commands, strict=True):
+            each.append(cost(partial(subprocess.run, command, cwd=ROOT, env=environment, capture_output=True, check=True)))
+    return [each[1:] for each in costs]
 
 
 def median_ratio(ones: Iterable[float], others: Iterable[float]) -> float:

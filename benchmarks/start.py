@@ -7,10 +7,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 
 import yaml
 
-from benchmarks.measuring import Result, at_most, median_cost, run, unbounded
+from benchmarks.measuring import Result, at_most, costs_in_turns, median_ratio, run, unbounded
 from benchmarks.registration import stack_of
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
@@ -33,15 +34,24 @@ _CREATED = _ADOPTED + "from pulumi_aws import cloudwatch, efs, kms, s3; cloudwat
 
 def figures() -> Iterator[Result]:
     inferplan = str(Path(sys.executable).parent / "inferplan")
-    pulumi, sdk = (median_cost([sys.executable, "-c", code])[1] for code in ("import pulumi", _SDK))
-    yield unbounded("import pulumi, and with the Kubernetes SDK's apps, batch, core and networking", f"{pulumi:.2f} s, {sdk:.2f} s")
-    yield unbounded("inferplan validate", f"{median_cost([inferplan, 'validate'])[0]:.2f} s")
-    for stack, most in (("local", LOCAL_RATIO), ("prod", PROD_RATIO)):
-        ratio = median_cost([inferplan, "plan", stack])[1] / sdk
-        yield at_most(f"inferplan plan {stack}, relative to importing the SDK", ratio, most)
-    for name, code in (("adopted", _ADOPTED), ("created with buckets", _CREATED)):
-        ratio = median_cost([sys.executable, "-c", code])[1] / pulumi
-        yield at_most(f"imports of an EKS stack, {name}, relative to import pulumi", ratio, IMPORT_RATIO)
+    python = [sys.executable, "-c"]
+    measured = costs_in_turns(
+        [*python, _SDK],
+        [inferplan, "plan", "local"],
+        [inferplan, "plan", "prod"],
+        [*python, "import pulumi"],
+        [*python, _ADOPTED],
+        [*python, _CREATED],
+        [inferplan, "validate"],
+    )
+    sdk, local, prod, pulumi, adopted, created, _ = ([processor for _, processor in each] for each in measured)
+    means = f"{median(pulumi):.2f} s, {median(sdk):.2f} s"
+    yield unbounded("import pulumi, and with the Kubernetes SDK's apps, batch, core and networking", means)
+    yield unbounded("inferplan validate", f"{median(seconds for seconds, _ in measured[-1]):.2f} s")
+    yield at_most("inferplan plan local, relative to importing the SDK", median_ratio(local, sdk), LOCAL_RATIO)
+    yield at_most("inferplan plan prod, relative to importing the SDK", median_ratio(prod, sdk), PROD_RATIO)
+    for name, costs in (("adopted", adopted), ("created with buckets", created)):
+        yield at_most(f"imports of an EKS stack, {name}, relative to import pulumi", median_ratio(costs, pulumi), IMPORT_RATIO)
     yield at_most(f"reading and checking {MODELS} models, relative to yaml.safe_load of their file", checking_ratio(), CHECK_RATIO)
 
 
