@@ -8,7 +8,7 @@ import typer
 
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.project import entries, project_root, stack_files
-from inferplan.operations.updating.update import Engine
+from inferplan.operations.updating.engine import Engine
 
 
 def _stacks(incomplete: str) -> list[str]:

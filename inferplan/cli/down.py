@@ -9,7 +9,8 @@ from inferplan.cli.progress import ProgressView
 from inferplan.cli.screen import say, show_json
 from inferplan.operations.simulated_cluster import delete, status
 from inferplan.operations.updating.down import destroy, empty_cluster, existing_stack
-from inferplan.operations.updating.update import Engine, UpdateOptions
+from inferplan.operations.updating.engine import Engine
+from inferplan.operations.updating.update import UpdateOptions
 
 
 def command(

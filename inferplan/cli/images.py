@@ -6,7 +6,7 @@ import typer
 
 from inferplan.cli.arguments import json_option
 from inferplan.cli.screen import show_json
-from inferplan.operations.planning.plan import needed_images
+from inferplan.operations.planning.images import needed_images
 from inferplan.operations.workspace import open_workspace
 
 

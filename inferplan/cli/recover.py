@@ -16,7 +16,8 @@ from inferplan.operations.recovery.pulumi_stack import check_settled, diagnose_t
 from inferplan.operations.recovery.rehearsed import findings, interrupted_down, running_cluster
 from inferplan.operations.recovery.volumes import settle_volumes, volume_findings
 from inferplan.operations.updating import pulumi_cli
-from inferplan.operations.updating.update import Engine, UpdateOptions
+from inferplan.operations.updating.engine import Engine
+from inferplan.operations.updating.update import UpdateOptions
 from inferplan.operations.workspace import Workspace, open_workspace
 
 

@@ -42,8 +42,8 @@ from inferplan.operations.updating.downtime import (
     live_servers,
     with_live_secrets,
 )
+from inferplan.operations.updating.engine import Engine
 from inferplan.operations.updating.update import (
-    Engine,
     UpdateOptions,
     UpdateTarget,
     check_examples,

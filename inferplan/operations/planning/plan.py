@@ -7,17 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from inferplan.images.mirror import upstream
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.planning.notes import capacity_notes, egress_notes, gateway_notes, scaling_notes
 from inferplan.operations.project import child_environment, project_name, project_root, stack_files
-from inferplan.operations.reporting.policy_check import judge, stack_of
-from inferplan.operations.reporting.violation_formats import packs, policy_events
 from inferplan.operations.revisions import checked_out, commit_of
 from inferplan.operations.updating.downtime import declared_scalers, declared_servers, downtimes, scaler_changes
 from inferplan.operations.workspace import Workspace
-from inferplan.policies.subjects.pods import IMAGES
-from inferplan.rehearsal.engine.plan.events import events_of, to_ndjson
 from inferplan.rehearsal.engine.plan.states import States, load, save, states_of
 from inferplan.rehearsal.engine.plan.steps import Plan, Step, make_plan
 from inferplan.rehearsal.engine.wire.recording import Recording
@@ -51,6 +46,10 @@ class StackPlan:
         return save(self.plan.states)
 
     def events(self) -> bytes:
+        from inferplan.operations.reporting.policy_check import judge
+        from inferplan.operations.reporting.violation_formats import packs, policy_events
+        from inferplan.rehearsal.engine.plan.events import events_of, to_ndjson
+
         violations = policy_events(judge(self.recording, self.workspace.root))
         against = "" if self.baseline is None else self.baseline.name
         return to_ndjson(events_of(self.plan, against=against, judged=violations, packs=packs()))
@@ -170,24 +169,3 @@ def notes_before(workspace: Workspace, *, purpose: str = "plan") -> Iterator[str
     yield from capacity_notes(workspace.settings)
     yield from scaling_notes(workspace.settings)
     yield from egress_notes(workspace.settings)
-
-
-@dataclass(frozen=True)
-class NeededImage:
-    """One image of a stack. `source` is its name outside of the stack's mirror."""
-
-    image: str
-    source: str
-    used_by: tuple[str, ...]
-
-
-def images_of(recording: Recording, mirror: str | None) -> list[NeededImage]:
-    users: dict[str, set[str]] = {}
-    for resource in stack_of(recording):
-        for place in resource.parts(IMAGES):
-            users.setdefault(place.text(), set()).add(f"{resource.type.rpartition(':')[2]}/{resource.name}")
-    return [NeededImage(image, upstream(image, mirror), tuple(sorted(names))) for image, names in sorted(users.items())]
-
-
-def needed_images(workspace: Workspace) -> list[NeededImage]:
-    return images_of(workspace.record(), workspace.settings.images.mirror)

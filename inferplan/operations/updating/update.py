@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -28,22 +27,6 @@ from inferplan.rehearsal.secrets import passphrase_of
 from inferplan.stackfile.errors import InvalidStack
 from inferplan.stackfile.public_examples import placeholders, publicity, rejection
 from inferplan.stackfile.reader import PROJECT, SECRET_KEYS
-
-
-class Engine(StrEnum):
-    AUTO = "auto"
-    PULUMI = "pulumi"
-    REHEARSAL = "rehearsal"
-
-    def resolved(self) -> Engine:
-        installed = shutil.which("pulumi") is not None
-        if self is Engine.PULUMI and not installed:
-            raise OperationError(
-                "--engine pulumi needs the Pulumi CLI on PATH (https://www.pulumi.com/docs/install). Install it, or use --engine rehearsal"
-            )
-        if self is Engine.AUTO:
-            return Engine.PULUMI if installed else Engine.REHEARSAL
-        return self
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,7 +134,8 @@ def test_no_error_shows_a_secret(project, told, monkeypatch, spoilt):
 
 
 @pytest.mark.parametrize(
-    ("where", "kept"), [("inferplan.components.gateway.keys.fingerprint", False), ("inferplan.operations.planning.plan.events_of", True)]
+    ("where", "kept"),
+    [("inferplan.components.gateway.keys.fingerprint", False), ("inferplan.rehearsal.engine.plan.events.events_of", True)],
 )
 def test_neither_word_nor_trace_of_a_defect_shows_a_secret(project, told, monkeypatch, where, kept):
     def broken(*_arguments, **_named):

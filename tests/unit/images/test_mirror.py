@@ -10,7 +10,7 @@ import pytest
 
 from inferplan.images.catalogue import default_image, facts_of
 from inferplan.images.mirror import mirrored, upstream
-from inferplan.operations.planning.plan import images_of
+from inferplan.operations.planning.images import images_of
 from inferplan.rehearsal.engine.program.record import record
 from inferplan.rehearsal.engine.wire.recording import Recording
 from tests.plans import containers_of
