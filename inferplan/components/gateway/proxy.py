@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from inferplan.components.gateway import answers, keys, routes
 from inferplan.components.gateway.consumer_spec import ConsumerSpec, connection_limits, rate_limits, retry_delays
@@ -20,9 +18,7 @@ from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint, EndpointProtocol
 from inferplan.components.platforms.balancers import LONGEST_IDLE_SECONDS
 from inferplan.kube.quantity import bytes_of
-
-if TYPE_CHECKING:
-    import jinja2
+from inferplan.tables import template
 
 _HOST = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
@@ -81,7 +77,7 @@ def proxy_config(
     Raises ValueError if an endpoint has a value with characters that are not allowed in the configuration.
     """
     site = _site(spec, endpoints, consumers, public_routes) | {"two_seeds": two_seeds, "measured": measured and bool(endpoints)}
-    return _template().render(site=site, spec=spec, layout=layout, answers=answers, routes=routes)
+    return template("components/gateway/payload/nginx.conf.j2").render(site=site, spec=spec, layout=layout, answers=answers, routes=routes)
 
 
 def _site(
@@ -192,16 +188,3 @@ def _table_size(entries: int) -> int:
 
 def payload(name: str) -> str:
     return (files("inferplan.components.gateway") / "payload" / name).read_text(encoding="utf-8")
-
-
-@cache
-def _template() -> jinja2.Template:
-    import jinja2
-
-    # `_fits` and the specs check every value.
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(payload),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # noqa: S701 - not HTML: escaping would corrupt quotes
-    )
-    return environment.get_template("nginx.conf.j2")

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib.resources import files
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inferplan.components.handles import Tensor
 from inferplan.operations.client.messages import request_of
 from inferplan.operations.client.target import KEY_VARIABLE, Target
 from inferplan.operations.errors import RequestError
-
-if TYPE_CHECKING:
-    import jinja2
-
+from inferplan.tables import template
 
 _FOLDER = files("inferplan.operations.client") / "snippets"
 # The first one that a target has is the default.
@@ -40,12 +36,16 @@ def snippet(target: Target, language: str, prompt: str, *, max_tokens: int) -> s
         request = None if target.kind == "kserve-v2-grpc" else request_of(target, prompt, max_tokens)
         if request is not None and target.kind == "ray-serve":
             request = replace(request, body={})
-        return _template(name).render(target=target, request=request, prompt=prompt, max_tokens=max_tokens, variable=KEY_VARIABLE)
+        return template(f"operations/client/snippets/{name}", filters=_FILTERS, keep_trailing_newline=True).render(
+            target=target, request=request, prompt=prompt, max_tokens=max_tokens, variable=KEY_VARIABLE
+        )
     if problem := _problem(target, name, language):
         raise RequestError(problem)
     samples = _samples(target, prompt, max_tokens)
     url = f"{target.url}/models/{target.name}/infer"
-    return _template(name).render(target=target, url=url, few=_FEW, variable=KEY_VARIABLE, **samples)
+    return template(f"operations/client/snippets/{name}", filters=_FILTERS, keep_trailing_newline=True).render(
+        target=target, url=url, few=_FEW, variable=KEY_VARIABLE, **samples
+    )
 
 
 def _problem(target: Target, template: str, language: str) -> str:
@@ -78,17 +78,8 @@ def _heredoc(text: str) -> str:
     return text.replace("\\", "\\\\").replace("$", "\\$").replace("`", "\\`")
 
 
-@cache
-def _template(name: str) -> jinja2.Template:
-    import jinja2
-
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # noqa: S701 - not HTML: what enters is quoted by the filters, each for the language of the template
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"py": repr, "sh": shlex.quote, "json": json.dumps, "js": json.dumps, "cpp": _cpp, "heredoc": _heredoc}
-    return environment.from_string((_FOLDER / name).read_text(encoding="utf-8"))
+# What enters a template is quoted by these, each for the language of the template.
+_FILTERS = (("py", repr), ("sh", shlex.quote), ("json", json.dumps), ("js", json.dumps), ("cpp", _cpp), ("heredoc", _heredoc))
 
 
 # KServe datatype: its type in C++, and the constant there. 16-bit floats are bits in C++: 0.5 is 0x3800 in FP16, 0x3f00 in BF16.

@@ -1,10 +1,7 @@
 """The report as one HTML page: no network, dark and light, filterable. Everything foreign is escaped by the template engine."""
 
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from inferplan.review.reading.changes import PropertyChange
@@ -14,6 +11,7 @@ from inferplan.review.report import WEIGHTS, Report
 from inferplan.review.risks.kinds import CRITICAL
 from inferplan.review.risks.risk import Risk
 from inferplan.review.verdict import BLOCKED, FAILED, ICONS, VERBS, messages_text, plural, routine_text
+from inferplan.tables import template
 
 _LONGEST, _FIRST = 1_000, 5
 _RANKS = ("incomplete", "blocked", "failed", "risky", "no risk", "no change")
@@ -22,18 +20,13 @@ _VERBS = {"deleted": "is deleted", "replaced": "is replaced", "created": "is cre
 _ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td class="new"><code>{}</code></td></tr>')
 
 
-@cache
-def _template() -> Template:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(files("inferplan.review").joinpath("templates/report.html.j2").read_text(encoding="utf-8"))
-
-
 def render(report: Report) -> str:
     ops = sorted({each.op for stack in report.stacks for each in stack.resources})
     risks = [(stack.title, each) for stack in report.stacks for each in stack.serious]
     risks.sort(key=lambda item: item[1].weight)
     is_critical = report.rank > BLOCKED and any(each.weight == CRITICAL for _, each in risks)
-    return _template().render(
+    page = template("review/templates/report.html.j2", autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return page.render(
         first=risks[:_FIRST],
         more=len(risks[_FIRST:]),
         sentence=_sentence,

@@ -21,6 +21,7 @@ from inferplan.components.platforms.aws.pool_fields import SMALLEST_ROOT
 from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.kube.names import POOL_LABEL
 from inferplan.kube.quantity import bytes_of
+from inferplan.tables import template
 
 _GI = 2**30
 # A 14 GB engine image (see serving/demand.py) takes about twice that once unpacked.
@@ -29,7 +30,6 @@ _SYSTEM = 40 * _GI
 # Size of the scratch volumes of one model server (serving/workload.py: /tmp and the compile cache).
 _SCRATCH = 24 * _GI
 _MOST_ROOT = 16384 * _GI
-_BOUNDARY = "inferplan"
 _HUGEPAGE = 2 * 2**20
 
 
@@ -161,62 +161,20 @@ def al2023(
     """Return multi-part user data for AL2023 and for custom images with nodeadm; None if no settings are needed.
 
     `directories` exist before the kubelet starts, on whatever disk is mounted there. `membership` is the part of the NodeConfig with which a
-    node of a custom image joins; EKS adds it to its own images.
+    node of a custom image joins; EKS adds it to its own images. cloud-init runs the scripts before nodeadm starts the kubelet, which counts
+    huge pages once, when it starts.
     """
-    parts = []
-    if hugepages_bytes:
-        # cloud-init runs scripts before nodeadm starts the kubelet, which counts huge pages once, when it starts.
-        parts.append(("text/x-shellscript", _hugepages_script(hugepages_bytes // _HUGEPAGE)))
-    if directories:
-        parts.append(("text/x-shellscript", _directories_script(directories)))
     spec = {**(membership or {}), **({"instance": {"localStorage": {"strategy": "RAID0"}}} if local_cache else {})}
-    if spec:
-        config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
-        parts.append(("application/node.eks.aws", json.dumps(config, indent=2)))  # JSON is YAML, and needs no quoting rules
-    if not parts:
+    if not (hugepages_bytes or directories or spec):
         return None
-    lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"', ""]
-    for kind, text in parts:
-        lines += [f"--{_BOUNDARY}", f"Content-Type: {kind}", "", text.rstrip("\n"), ""]
-    return "\n".join([*lines, f"--{_BOUNDARY}--", ""])
+    config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+    text = json.dumps(config, indent=2) if spec else ""  # JSON is YAML, and needs no quoting rules
+    return _rendered("al2023", pages=hugepages_bytes // _HUGEPAGE, directories=sorted(directories), config=text)
 
 
 def bottlerocket(*, local_cache: bool, hugepages_bytes: int) -> str | None:
-    lines = []
-    if hugepages_bytes:
-        lines += ["[settings.kernel.sysctl]", f'"vm.nr_hugepages" = "{hugepages_bytes // _HUGEPAGE}"', ""]
-    if local_cache:
-        # bottlerocket.dev, "Ephemeral storage" (v1.22 and later, read 2026-11): joins the disks and binds these directories to them.
-        bind = '["apiclient", "ephemeral-storage", "bind", "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]'
-        lines += [
-            "[settings.bootstrap-commands.local-cache]",
-            f'commands = [["apiclient", "ephemeral-storage", "init"], {bind}]',
-            "essential = true",
-            'mode = "always"',
-            "",
-        ]
-    return "\n".join(lines) or None
+    return _rendered("bottlerocket", pages=hugepages_bytes // _HUGEPAGE, local_cache=local_cache) or None
 
 
-def _hugepages_script(pages: int) -> str:
-    return "\n".join(
-        [
-            "#!/usr/bin/env bash",
-            "set -euo pipefail",
-            # EFA's installer may have set more aside.
-            f'if test "$(cat /proc/sys/vm/nr_hugepages)" -lt {pages}; then',
-            f"  echo vm.nr_hugepages={pages} > /etc/sysctl.d/90-hugepages.conf",
-            "  sysctl --load /etc/sysctl.d/90-hugepages.conf",
-            "fi",
-            # Fragmented memory may have room for fewer pages, and pods that request more would never start.
-            f'test "$(cat /proc/sys/vm/nr_hugepages)" -ge {pages}',
-        ]
-    )
-
-
-def _directories_script(directories: Sequence[str]) -> str:
-    # Disks are joined and mounted by nodeadm, later than this script runs and earlier than it starts the kubelet.
-    unit = "/etc/systemd/system/kubelet.service.d/30-model-disks.conf"
-    lines = [f"ExecStartPre=/usr/bin/install -d -m 0755 {directory}" for directory in sorted(directories)]
-    made = [f"mkdir -p {unit.rpartition('/')[0]}", f"cat > {unit} <<'END'", "[Service]", *lines, "END", "systemctl daemon-reload"]
-    return "\n".join(["#!/usr/bin/env bash", "set -euo pipefail", *made])
+def _rendered(name: str, **values: Any) -> str:
+    return template(f"components/platforms/aws/user_data/{name}.j2", trim_blocks=True, keep_trailing_newline=True).render(values)
