@@ -6,21 +6,9 @@ Sources: EKS user guide, "Learn about Amazon EKS Auto Mode Managed instances" an
 from collections.abc import Callable, Iterator
 
 from inferplan.components.platforms.aws.pool_fields import EksPoolFields, NodeKind
+from inferplan.tables import table
 
-# "EKS Auto Mode supported instance reference", read 2026-11: every family with an NVIDIA GPU, and the general ones of the third
-# generation and later. dl1 (Gaudi), g7 and p3 are not in it.
-# fmt: off
-FAMILIES = frozenset((
-    "p6-b200", "p6-b300", "p5", "p5e", "p5en", "p4d", "p4de", "p3dn", "g7e", "g6", "gr6", "g6e", "g5g", "g5", "g4dn",
-    "m8id", "m8i", "m8i-flex", "m8a", "m8azn", "m8gn", "m8gb", "m8gd", "m8g", "m7i", "m7a", "m7g", "m7gd", "m7i-flex", "m6a", "m6i",
-    "m6in", "m6g", "m6idn", "m6id", "m6gd", "m5", "m5a", "m5ad", "m5n", "m5dn", "m5d", "m5zn", "m4",
-    "c8id", "c8i", "c8i-flex", "c8gd", "c8gn", "c8g", "c8a", "c8gb", "c7a", "c7g", "c7gn", "c7gd", "c7i", "c7i-flex", "c6a", "c6g", "c6i",
-    "c6gn", "c6id", "c6in", "c6gd", "c5", "c5a", "c5d", "c5ad", "c5n", "c4",
-    "r8id", "r8i", "r8i-flex", "r8gn", "r8gb", "r8gd", "r8g", "r8a", "r7a", "r7iz", "r7gd", "r7i", "r7g", "r6a", "r6i", "r6id", "r6in",
-    "r6idn", "r6g", "r6gd", "r5", "r5n", "r5a", "r5dn", "r5b", "r5ad", "r5d", "r4",
-    "t4g", "t3", "t3a", "t2", "i8ge", "i7i", "i8g", "i7ie", "i4g", "i4i", "i3", "i3en",
-))
-# fmt: on
+FAMILIES = frozenset(table("components/platforms/aws/auto_mode.toml")["families"])
 
 
 def obstacles(pool: EksPoolFields, *, keeps_models: bool = False) -> Iterator[str]:

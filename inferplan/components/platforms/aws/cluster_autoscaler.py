@@ -12,7 +12,7 @@ import yaml
 from inferplan.components.kubernetes import core
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
-from inferplan.components.platforms.aws.controller import NAMESPACE, READ, Controller
+from inferplan.components.platforms.aws.controller import NAMESPACE, Controller
 from inferplan.components.platforms.aws.iam import Document, allow, document
 from inferplan.components.platforms.aws.node_pool import group_name
 from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
@@ -27,27 +27,6 @@ _METRICS = 8085
 _SHORTEST_TERMINATION = 600
 # The version of an existing cluster is not in the stack: the middle one of those that this release supports.
 _EXISTING = "1.34"
-# Without `endpoints`, since leader election uses a Lease, and with the Lease in one namespace.
-_CLUSTER_RULES = (
-    ("", ["events"], ["create", "patch"]),
-    ("", ["pods/eviction"], ["create"]),
-    ("", ["pods/status"], ["update"]),
-    ("", ["nodes"], [*READ, "update"]),
-    ("", ["namespaces", "pods", "services", "replicationcontrollers", "persistentvolumeclaims", "persistentvolumes"], READ),
-    ("policy", ["poddisruptionbudgets"], READ),
-    ("apps", ["statefulsets", "replicasets", "daemonsets"], READ),
-    ("batch", ["jobs"], READ),
-    ("resource.k8s.io", ["deviceclasses", "resourceslices", "resourceclaims"], READ),
-    ("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"], READ),
-)
-
-# Its status, its priorities and its Lease.
-_OWN_RULES = (
-    ("", ["configmaps"], ["create", "list", "watch"]),
-    ("", ["configmaps"], ["delete", "get", "update", "watch"], ["cluster-autoscaler-status", _PRIORITIES]),
-    ("coordination.k8s.io", ["leases"], ["create"]),
-    ("coordination.k8s.io", ["leases"], ["get", "update"], [NAME]),
-)
 
 
 class ClusterAutoscaler(pulumi.ComponentResource):
@@ -66,7 +45,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         super().__init__("inferplan:cluster:ClusterAutoscaler", NAME, {"spec": {"pools": sorted(groups)}}, opts)
         policy = _policy(cluster.region, cluster.name)
         controller = Controller(NAME, policy, namespace=namespace, home=home, method=cluster.identity, parent=self)
-        controller.grant(_CLUSTER_RULES, _OWN_RULES)
+        controller.grant()
         priorities = core.ConfigMap(
             _PRIORITIES,
             metadata=controller.metadata(_PRIORITIES),

@@ -1,7 +1,7 @@
 """The controllers in the namespace `cluster-controllers`: an AWS role, permissions in the cluster, a token, and network access to AWS."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import pulumi
 
@@ -13,12 +13,10 @@ from inferplan.components.platforms.aws.cluster_handle import CONTROLLERS_NAMESP
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.iam import Document, pod_role
 from inferplan.components.pod_parts import container_security, pod_security
+from inferplan.tables import table
 
-READ = ["get", "list", "watch"]
 _COMPONENT = "controller"
 _RBAC = "rbac.authorization.k8s.io"
-Rule = tuple[str, list[str], list[str]] | tuple[str, list[str], list[str], list[str]]
-"""The API group, kinds and verbs of a permission, and the names of the objects if it is limited to some."""
 
 
 class Controller:
@@ -52,14 +50,15 @@ class Controller:
         """Return the metadata of an object of the controller that is in no namespace."""
         return {"name": name or self.name, "labels": labels(_COMPONENT, self.name)}
 
-    def grant(self, cluster_rules: Iterable[Rule], own_rules: Iterable[Rule]) -> None:
-        """Give the service account permissions in the cluster, and further ones in its namespace."""
+    def grant(self) -> None:
+        """Give the service account its permissions in the cluster, and further ones in its namespace."""
+        rows = table("components/platforms/aws/controllers.toml")[self.name]
         account: rbac.SubjectArgsDict = {"kind": "ServiceAccount", "name": self.account, "namespace": self._namespace}
         metadata = self.cluster_metadata()
-        cluster_role = rbac.ClusterRole(self.name, metadata=metadata, rules=_rules(cluster_rules), opts=self._child)
+        cluster_role = rbac.ClusterRole(self.name, metadata=metadata, rules=_rules(rows["cluster"]), opts=self._child)
         ref: rbac.RoleRefArgsDict = {"api_group": _RBAC, "kind": "ClusterRole", "name": cluster_role.metadata["name"]}
         rbac.ClusterRoleBinding(self.name, metadata=metadata, role_ref=ref, subjects=[account], opts=self._child)
-        role = rbac.Role(self.name, metadata=self.metadata(), rules=_rules(own_rules), opts=self._child)
+        role = rbac.Role(self.name, metadata=self.metadata(), rules=_rules(rows["own"]), opts=self._child)
         ref = {"api_group": _RBAC, "kind": "Role", "name": role.metadata["name"]}
         rbac.RoleBinding(self.name, metadata=self.metadata(), role_ref=ref, subjects=[account], opts=self._child)
 
@@ -108,7 +107,7 @@ class Controller:
         return apps.Deployment(self.name, metadata=self.metadata(), spec=present(spec), opts=options)
 
 
-def _rules(rows: Iterable[Rule]) -> list[rbac.PolicyRuleArgsDict]:
+def _rules(rows: Iterable[Sequence[Any]]) -> list[rbac.PolicyRuleArgsDict]:
     rules: list[rbac.PolicyRuleArgsDict] = []
     for group, kinds, verbs, *names in rows:
         rule: rbac.PolicyRuleArgsDict = {"api_groups": [group], "resources": kinds, "verbs": verbs}

@@ -22,7 +22,7 @@ from inferplan.components.naming import selector
 from inferplan.components.network import tcp
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
-from inferplan.components.platforms.aws.controller import NAMESPACE, READ, Controller
+from inferplan.components.platforms.aws.controller import NAMESPACE, Controller
 from inferplan.components.platforms.aws.load_balancer_policy import controller_policy, vpc_policy
 from inferplan.components.platforms.aws.load_balancers import CONTROLLER
 from inferplan.components.platforms.aws.network import network_name
@@ -30,23 +30,6 @@ from inferplan.images.catalogue import default_image
 
 NAME = "aws-load-balancer-controller"
 _GROUP = "elbv2.k8s.aws"
-_CLUSTER_RULES = (
-    ("", ["endpoints", "namespaces", "nodes", "pods"], READ),
-    ("", ["events"], ["create", "patch"]),
-    ("", ["pods/status", "services/status"], ["patch", "update"]),
-    ("", ["services"], [*READ, "patch", "update"]),
-    ("discovery.k8s.io", ["endpointslices"], READ),
-    (_GROUP, ["ingressclassparams"], READ),
-    (_GROUP, ["targetgroupbindings"], [*READ, "create", "delete", "patch", "update"]),
-    (_GROUP, ["targetgroupbindings/status"], ["patch", "update"]),
-    ("networking.k8s.io", ["ingresses"], [*READ, "patch", "update"]),
-    ("networking.k8s.io", ["ingresses/status"], ["patch", "update"]),
-    ("networking.k8s.io", ["ingressclasses"], READ),
-)
-_OWN_RULES = (
-    ("coordination.k8s.io", ["leases"], ["create"]),
-    ("coordination.k8s.io", ["leases"], ["get", "patch", "update"], [f"{NAME}-leader"]),
-)
 # The kinds that it always watches; its own definitions of them only add validation.
 _KINDS = (("TargetGroupBinding", "targetgroupbindings", "Namespaced"), ("IngressClassParams", "ingressclassparams", "Cluster"))
 _WEBHOOK = "aws-load-balancer-webhook-service"
@@ -86,7 +69,7 @@ class LoadBalancerController(pulumi.ComponentResource):
         if vpc_name is None:
             vpc = pulumi.Output.concat("--aws-vpc-id=", home.vpc)
             before.append(iam.RolePolicy(f"{NAME}-vpc", role=controller.role, policy=vpc_policy(_vpc_arn(home)), opts=child))
-        controller.grant(_CLUSTER_RULES, _OWN_RULES)
+        controller.grant()
         before += [_kind(*each, controller, child) for each in _KINDS]
         certificate = pulumi.Output.secret(seed).apply(lambda text: webhook_certificate(text, f"{_WEBHOOK}.{NAMESPACE}.svc"))
         secret = core.Secret(

@@ -11,23 +11,9 @@ import pulumi
 from pulumi_aws import iam
 
 from inferplan.components.platforms.aws.iam import Document, allow, document, partial_document
+from inferplan.tables import table
 
 _TAG = "elbv2.k8s.aws/cluster"
-_EC2 = (
-    "AccountAttributes", "Addresses", "AvailabilityZones", "InternetGateways", "Vpcs", "VpcPeeringConnections", "Subnets", "SecurityGroups",
-    "Instances", "NetworkInterfaces", "Tags", "RouteTables",
-)  # fmt: skip
-_ELB = (
-    "LoadBalancers", "LoadBalancerAttributes", "Listeners", "ListenerAttributes", "ListenerCertificates", "SSLPolicies", "Rules",
-    "TargetGroups", "TargetGroupAttributes", "TargetHealth", "Tags", "TrustStores", "CapacityReservation",
-)  # fmt: skip
-_CHANGES = (
-    "CreateListener", "DeleteListener", "CreateRule", "DeleteRule", "ModifyListener", "ModifyListenerAttributes", "ModifyRule",
-    "SetRulePriorities", "AddListenerCertificates", "RemoveListenerCertificates", "ModifyLoadBalancerAttributes", "SetIpAddressType",
-    "SetSecurityGroups", "SetSubnets", "DeleteLoadBalancer", "ModifyTargetGroup", "ModifyTargetGroupAttributes", "DeleteTargetGroup",
-    "RegisterTargets", "DeregisterTargets", "AddTags", "RemoveTags",
-)  # fmt: skip
-_CREATIONS = ["CreateTargetGroup", "CreateLoadBalancer", "CreateListener", "CreateRule"]
 _IN_VPC = ("ec2:CreateSecurityGroup", "ec2:GetSecurityGroupsForVpc")
 _ELB_KINDS = (
     "targetgroup/*/*",
@@ -37,6 +23,7 @@ _ELB_KINDS = (
 
 def controller_policy(region: str, cluster: str, vpc_name: str | None) -> Document:
     """Return the policy for the load balancers of `cluster` in `region`. `vpc_name` is the name of a created VPC, None for an existing one."""
+    actions = table("components/platforms/aws/controllers.toml")["aws-load-balancer-controller"]
     vpc = f"arn:aws:ec2:{region}:*:vpc/*"
     in_vpc = [] if vpc_name is None else [allow("CreateInVpc", list(_IN_VPC), vpc, {"aws:ResourceTag/Name": vpc_name})]
     ours, requested = {f"aws:ResourceTag/{_TAG}": cluster}, {f"aws:RequestTag/{_TAG}": cluster}
@@ -45,7 +32,7 @@ def controller_policy(region: str, cluster: str, vpc_name: str | None) -> Docume
     rules = ["ec2:AuthorizeSecurityGroupIngress", "ec2:RevokeSecurityGroupIngress"]
     return document(
         # AWS cannot limit these actions to a resource.
-        allow("Describe", [*(f"ec2:Describe{each}" for each in _EC2), *(f"elasticloadbalancing:Describe{each}" for each in _ELB)], "*"),
+        allow("Describe", [f"{service}:Describe{each}" for service, kinds in actions["describe"].items() for each in kinds], "*"),
         allow(
             "CreateServiceLinkedRole",
             ["iam:CreateServiceLinkedRole"],
@@ -60,8 +47,13 @@ def controller_policy(region: str, cluster: str, vpc_name: str | None) -> Docume
         allow(
             "CreateBalancer", ["elasticloadbalancing:CreateLoadBalancer", "elasticloadbalancing:CreateTargetGroup"], balancers, requested
         ),
-        allow("TagBalancer", ["elasticloadbalancing:AddTags"], balancers, {"elasticloadbalancing:CreateAction": _CREATIONS, **requested}),
-        allow("ChangeBalancer", [f"elasticloadbalancing:{each}" for each in _CHANGES], balancers, ours),
+        allow(
+            "TagBalancer",
+            ["elasticloadbalancing:AddTags"],
+            balancers,
+            {"elasticloadbalancing:CreateAction": actions["creations"], **requested},
+        ),
+        allow("ChangeBalancer", [f"elasticloadbalancing:{each}" for each in actions["changes"]], balancers, ours),
         *in_vpc,
     )
 
