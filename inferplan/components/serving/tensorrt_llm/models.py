@@ -11,43 +11,18 @@ from inferplan.components.serving.triton.ensemble import EnsembleModel
 from inferplan.components.serving.triton.messages import text_of
 from inferplan.components.serving.triton.models import PythonModel, RepositoryModel
 from inferplan.components.serving.triton.tensors import STREAM, InputTensor, OutputTensor
+from inferplan.tables import table
 
 ENGINE = "tensorrt_llm"
 ENSEMBLE = "ensemble"
 BLS = "tensorrt_llm_bls"
-_TEXT = {"dataType": "TYPE_STRING", "dims": [1]}
-_TEXTS = {"dataType": "TYPE_STRING", "dims": [-1]}
-_WORDS = {"dataType": "TYPE_INT32", "dims": [2, -1]}
-_IDS = {"dataType": "TYPE_INT32", "dims": [-1]}
-_INT = {"dataType": "TYPE_INT32", "dims": [1]}
-_BEAMS = {"dataType": "TYPE_INT32", "dims": [-1, -1]}
-# Sampling inputs of clients, by the engine's name and type of each; the same in TensorRT-LLM 0.19 to 1.2.
-_SAMPLING = {
-    "temperature": ("temperature", "TYPE_FP32"),
-    "top_k": ("runtime_top_k", "TYPE_INT32"),
-    "top_p": ("runtime_top_p", "TYPE_FP32"),
-    "repetition_penalty": ("repetition_penalty", "TYPE_FP32"),
-    "presence_penalty": ("presence_penalty", "TYPE_FP32"),
-    "frequency_penalty": ("frequency_penalty", "TYPE_FP32"),
-    "stream": ("streaming", "TYPE_BOOL"),
-}
-# Tensors of preprocessing: the client's name and the type of each input, the engine's name and the type of each output.
-_TOKENIZER_INPUTS = {
-    "REQUEST_OUTPUT_LEN": ("max_tokens", _INT),
-    "BAD_WORDS_DICT": ("bad_words", _TEXTS),
-    "STOP_WORDS_DICT": ("stop_words", _TEXTS),
-    "END_ID": ("end_id", _INT),
-    "PAD_ID": ("pad_id", _INT),
-}
-_TOKENIZER_OUTPUTS = {
-    "INPUT_ID": ("input_ids", _IDS),
-    "REQUEST_INPUT_LEN": ("input_lengths", _INT),
-    "OUTPUT_LEN": ("request_output_len", _INT),
-    "OUT_END_ID": ("end_id", _INT),
-    "OUT_PAD_ID": ("pad_id", _INT),
-    "BAD_WORDS_IDS": ("bad_words_list", _WORDS),
-    "STOP_WORDS_IDS": ("stop_words_list", _WORDS),
-}
+_TABLE = table("components/serving/tensorrt_llm/tensors.toml")
+_TEXT, _TEXTS, _WORDS, _IDS, _INT, _BEAMS = (_TABLE["kinds"][name] for name in ("text", "texts", "words", "ids", "int", "beams"))
+_SAMPLING: dict[str, tuple[str, str]] = _TABLE["sampling"]
+_TOKENIZER_INPUTS, _TOKENIZER_OUTPUTS = (
+    {own: (other, _TABLE["kinds"][kind]) for own, (other, kind) in _TABLE[name].items()}
+    for name in ("tokenizer_inputs", "tokenizer_outputs")
+)
 # Not in the repository's directory: Triton takes every directory of its repository for a model.
 LAUNCH = "launch"
 _EXECUTOR = "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker"
