@@ -5,51 +5,26 @@ the devices. Rules are waived only for the vendor's image in the shape of the ve
 container, every rule applies.
 """
 
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 from inferplan.policies.engine.fields import Field, FieldError
 from inferplan.policies.engine.resource import Resource
 from inferplan.policies.subjects.programs import image_of
+from inferplan.tables import table
 
 _DAEMON_SET = "kubernetes:apps:DaemonSet"
-_SOCKETS = frozenset(["/var/lib/kubelet/device-plugins"])
 _SHARES = ("hostPID", "hostIPC", "hostUsers", "shareProcessNamespace")
-# Every plugin mounts the kubelet's folder and runs as root, which owns that folder.
-_ALL = frozenset(["pod-disallow-host-path", "pod-require-non-root", "pod-require-read-only-root", "pod-restrict-volume-types"])
-# A privileged container has every capability, and the API server rejects it with allowPrivilegeEscalation: false.
-_PRIVILEGED = frozenset(
-    ["pod-disallow-privileged", "pod-disallow-privilege-escalation", "pod-require-drop-all-capabilities", "pod-require-seccomp"]
-)
-_HOST_NETWORK = frozenset(["pod-disallow-host-namespaces"])
 
 
 class _Manifest(NamedTuple):
     """The privileges in the vendor's manifest; `command` is its program, "" for the image's entrypoint."""
 
-    inapplicable: frozenset[str]
-    paths: frozenset[str] = _SOCKETS
+    inapplicable: list[str]
+    paths: list[str]
     privileged: bool = False
     host_network: bool = False
     command: str = ""
-
-
-_MANIFESTS: Mapping[str, _Manifest] = {
-    # NVIDIA/k8s-device-plugin v0.20.0, deployments/static/nvidia-device-plugin.yml, read 2026-11.
-    "nvcr.io/nvidia/k8s-device-plugin": _Manifest(inapplicable=_ALL, command="nvidia-device-plugin"),
-    # HabanaAI/habanalabs-k8s-device-plugin, habana-k8s-device-plugin.yaml, read 2026-11.
-    "vault.habana.ai/docker-k8s-device-plugin/docker-k8s-device-plugin": _Manifest(
-        inapplicable=_ALL | _PRIVILEGED, privileged=True, command="habanalabs-device-plugin"
-    ),
-    # aws/eks-charts stable/aws-efa-k8s-device-plugin v0.5.20, read 2026-11: AWS publishes it in the registry of EKS add-ons.
-    "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin": _Manifest(
-        inapplicable=_ALL | _PRIVILEGED | _HOST_NETWORK | {"image-restrict-registries"},
-        paths=_SOCKETS | {"/dev/infiniband"},
-        privileged=True,
-        host_network=True,
-    ),
-}
 
 
 def inapplicable_rules(resource: Resource) -> frozenset[str]:
@@ -59,16 +34,16 @@ def inapplicable_rules(resource: Resource) -> frozenset[str]:
             pod = resource.at("spec", "template", "spec")
             containers = list(pod.at("containers").each())
             if len(containers) == 1 and not pod.at("initContainers").has_items and not pod.at("ephemeralContainers").has_items:
-                manifest = _MANIFESTS.get(image_of(containers[0].at("image")).name)
-                if manifest is not None and _has_shape(pod, containers[0], manifest):
-                    return manifest.inapplicable
+                row = table("policies/subjects/device_plugins.toml").get(image_of(containers[0].at("image")).name)
+                if row is not None and _has_shape(pod, containers[0], _Manifest(**row)):
+                    return frozenset(row["inapplicable"])
     return frozenset()
 
 
 def _has_shape(pod: Field, container: Field, manifest: _Manifest) -> bool:
     command = [each.text() for each in container.at("command").each()]
     return (
-        {path.text() for path in pod.select("volumes", "*", "hostPath", "path")} <= manifest.paths
+        {path.text() for path in pod.select("volumes", "*", "hostPath", "path")} <= {*manifest.paths}
         and bool(pod.at("hostNetwork").flag()) <= manifest.host_network
         and not any(pod.at(key).flag() for key in _SHARES)
         and bool(container.at("securityContext", "privileged").flag()) <= manifest.privileged
