@@ -1,7 +1,5 @@
 """Renders the nginx configuration of the gateway from the endpoints of the models. Every value is checked where it is inserted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

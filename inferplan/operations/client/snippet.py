@@ -1,7 +1,5 @@
 """Code that calls a model: a template for each protocol and language, which reads the key from an environment variable."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import dataclass, replace
