@@ -30,7 +30,7 @@ _WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
 }
 _INTEGER = re.compile(r"[-+]?(?:0b[01_]{1,64}|0x[0-9a-fA-F_]{1,16}|0o?[0-7_]{1,22}|[0-9][0-9_]{0,18})")
-_LONG_NUMBER = re.compile(r"[-+]?[0-9][0-9_.]{40,}")
+_LONG_NUMBER = re.compile(r"(?=.{41})[-+]?[0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,40}|[0-9]{1,40}(?:\.[0-9]{0,40})?)(?:[eE][-+]?[0-9]{1,3})?")
 
 

@@ -36,6 +36,8 @@ def errors(text: str) -> tuple[str, ...]:
         (f"{POD}data: {{x: {'y' * 2 * 2**20}}}\n", "x.yaml:1:", "2.0 MiB"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: [b]}\n", "x.yaml:1:", "labels"),
         ("? [a, b]\n: c\n", "x.yaml:1:3:", "key"),
+        (f"{POD}spec: {{priority: {'9' * 5000}}}\n", "x.yaml:4:18:", "5,000 digits"),
+        (f"{POD}spec: {{priority: -1{'0' * 300}.5e9}}\n", "x.yaml:4:18:", "digits"),
     ],
 )
 def test_hostile_documents_are_one_line_with_their_place(text, place, words):
