@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from inferplan.rehearsal.cluster import Cluster, require_owned
 from inferplan.rehearsal.engine.apply.applier import Applier
@@ -27,10 +26,6 @@ from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.engine.wait.watching import Watching
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.rehearsal.errors import BusyError, DiskFullError
-
-# Each registration holds a thread until its object is ready. Threads start when needed and must not run out: a Deployment
-# could wait for a node whose registration waits for a thread.
-_WORKERS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +140,7 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
             config=config or {},
             secret_keys=secret_keys,
             preview=False,
-            workers=_WORKERS,
+            waits=True,
             give_up=objects.waiter.watching.stop,
             root=root,
         )

@@ -1,5 +1,6 @@
 """A recording of a program, and the state of the process after it."""
 
+import asyncio
 import gc
 import sys
 from pathlib import Path
@@ -279,3 +280,37 @@ def test_a_run_takes_no_stack_traces_and_leaves_the_sdk_as_it_was(monkeypatch):
     assert [each.name for each in recording if each.type == "a:b:C"] == ["one"]
     assert taken == []
     assert resource._get_stack_trace is stub
+
+
+def test_waiting_for_many_outputs_scans_each_a_few_times(monkeypatch):
+    scanned = []
+    wait = asyncio.wait
+
+    def counted(tasks, **options):
+        scanned.extend(tasks := list(tasks))
+        return wait(tasks, **options)
+
+    async def late(number):
+        for _ in range(number):
+            await asyncio.sleep(0)
+        return number
+
+    def program():
+        for number in range(300):
+            pulumi.Output.from_input(late(number)).apply(str)
+
+    monkeypatch.setattr(asyncio, "wait", counted)
+    declare(program)
+    assert 300 <= len(scanned) < 3000
+
+
+def test_an_output_that_fails_ends_the_program_with_its_message():
+    async def never():
+        await asyncio.Event().wait()
+
+    def program():
+        pulumi.Output.from_input(never())
+        pulumi.Output.from_input(1).apply(lambda _: {}["absent"])
+
+    with pytest.raises(ProgramFailed, match="absent"):
+        declare(program)
