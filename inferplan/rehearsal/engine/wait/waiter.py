@@ -38,7 +38,8 @@ class Waiter:
             check = self._check_for(live)
         except ValueError as error:
             raise ObjectFailed(str(error), "correct the annotation") from error
-        return live if check is None else self.until(target, live, check, limit)
+        # What is ready needs no watch: an update without changes would read every pod and event.
+        return live if check is None or check(live).ready else self.until(target, live, check, limit)
 
     def until(self, target: Target, applied: Object, check: Callable[[Object], Readiness], limit: float) -> Object:
         """The object when `check` returns ready. Raises what `ready` raises."""
