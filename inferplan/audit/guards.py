@@ -61,7 +61,9 @@ def dangling_links(session: Session, old: Deployed | None, new: Deployed) -> Ite
             field, words = each.field, f"{target} {'is deleted' if target in was else 'does not exist'}"
             lost = target in was or (old is not None and (each.kind, each.name, each.keys) not in before and not operators)
             if live is not None:
-                ports = [str(port.get(name)) for port in live["spec"].get("ports") or () for name in ("port", "name") if port.get(name)]
+                ports = [
+                    str(port.get(name)) for port in mapping(live, "spec").get("ports") or () for name in ("port", "name") if port.get(name)
+                ]
                 if each.kind != "Service" or not each.keys or set(each.keys) <= set(ports):
                     continue
                 field, words = each.port_field, f"{target} has no port {each.keys[0]}; its ports: {', '.join(ports)}"
