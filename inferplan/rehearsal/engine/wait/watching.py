@@ -170,6 +170,7 @@ class Watching:
 
     def _keep(self, collection: _Collection, live: Object) -> None:
         name = (live["metadata"].get("namespace", ""), live["metadata"]["name"])
+        live["metadata"].pop("managedFields", None)  # half of what a pod weighs, and read only from answers to requests
         collection.objects[name] = live
         for uid, _ in _owners(live):
             collection.by_owner[uid].add(name)

@@ -15,6 +15,7 @@ import enum
 import hashlib
 import hmac
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -53,16 +54,19 @@ class Secret:
 
 
 def from_wire(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """The properties in `struct` as plain data, keys sorted: protobuf's order differs between processes."""
+    """The properties in `struct` as plain data, keys sorted: protobuf's order differs between processes.
+
+    Equal texts are one object: many resources of a large stack have the same program, labels and names of fields.
+    """
     fields = struct.fields
-    return {key: _value_from_wire(fields[key]) for key in sorted(fields)}
+    return {sys.intern(key): _value_from_wire(fields[key]) for key in sorted(fields)}
 
 
 def _value_from_wire(value: struct_pb2.Value) -> Any:
     match value.WhichOneof("kind"):
         case "string_value":
             text = value.string_value
-            plain: Any = UNKNOWN if text == marks.UNKNOWN_TEXT else text
+            plain: Any = UNKNOWN if text == marks.UNKNOWN_TEXT else sys.intern(text)
         case "struct_value":
             fields = value.struct_value.fields
             is_secret = marks.SIGNATURE in fields and fields[marks.SIGNATURE].string_value == marks.SECRET
@@ -145,7 +149,7 @@ def _leaves(value: Any, *, secret: bool = False) -> Iterator[tuple[Any, bool]]:
 
 
 def mark_secrets(outputs: Any, inputs: Any) -> Any:
-    """`outputs`, with a value marked secret if the value at the same path in `inputs` is."""
+    """`outputs`, with a value marked secret if the value at the same path in `inputs` is; equal texts of both are one object."""
     if isinstance(inputs, Secret):
         return outputs if isinstance(outputs, Secret) else Secret(outputs)
     if isinstance(inputs, dict) and isinstance(outputs, dict):
@@ -153,7 +157,7 @@ def mark_secrets(outputs: Any, inputs: Any) -> Any:
     if isinstance(inputs, list) and isinstance(outputs, list):
         rest = outputs[len(inputs) :]
         return [mark_secrets(item, source) for item, source in zip(outputs, inputs, strict=False)] + rest
-    return outputs
+    return inputs if isinstance(inputs, str) and inputs == outputs else outputs
 
 
 def without_secrets(message: str, inputs: Mapping[str, Any]) -> str:

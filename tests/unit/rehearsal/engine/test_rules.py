@@ -229,3 +229,11 @@ def test_the_annotation_of_the_provider_sets_how_children_are_deleted(kind, poli
     version = "apps/v1" if kind == "Deployment" else "v1"
     live = {"apiVersion": version, "kind": kind, "metadata": {"annotations": {"pulumi.com/deletionPropagationPolicy": policy}}}
     assert propagation_of(live, childless=False) == propagation
+
+
+def test_equal_texts_of_resources_are_one_object():
+    text = "".join(["a program", " of many lines"])
+    one, other = (from_wire(to_wire({"data": {"run.py": text}})) for _ in range(2))
+    assert one["data"]["run.py"] is other["data"]["run.py"]
+    outputs = mark_secrets({"data": {"run.py": f"{text}"[:-1] + "s"}}, one)
+    assert outputs["data"]["run.py"] is one["data"]["run.py"]
