@@ -13,7 +13,7 @@ from inferplan.rehearsal.engine.wait.readiness import Readiness
 from inferplan.rehearsal.engine.wait.reasons import termination_message
 from inferplan.rehearsal.engine.wait.timeouts import IdleClock
 from inferplan.rehearsal.engine.wait.waiter import Interrupted, Waiter, _too_late
-from inferplan.rehearsal.engine.wait.watching import Watching
+from inferplan.rehearsal.engine.wait.watching import Watching, _Collection
 from tests.patience import PATIENCE_SECONDS
 
 
@@ -122,3 +122,16 @@ def test_the_remedy_of_a_pod_without_a_node_fits_its_cause(why, remedy):
     message = _too_late(600, why, "inspect it").remedy
     assert remedy in message
     assert ("request less" in message) == ("Insufficient" in why)
+
+
+def test_an_object_that_is_ready_needs_no_watch(waiter, monkeypatch):
+    monkeypatch.setattr(waiter.watching, "observe", lambda *_: pytest.fail("it lists every object of the kind"))
+    live = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}, "status": {"phase": "Active"}}
+    assert waiter.ready(Target("Namespace", "", "n", ""), live, 1) is live
+
+
+def test_copies_are_held_without_their_field_managers(waiter):
+    live = {"kind": "Pod", "metadata": {"name": "p", "namespace": "n", "managedFields": [{"manager": "kubelet"}]}}
+    collection = _Collection(path="/api/v1/pods", kind="Pod", api_version="v1")
+    waiter.watching._keep(collection, live)
+    assert collection.objects["n", "p"]["metadata"] == {"name": "p", "namespace": "n"}
