@@ -1,0 +1,120 @@
+"""The unseen set: faults and near misses that were written, with what to expect of each, before the rules were read."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.policies.engine.report import check_stack
+from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.review.reading.reader import read_bytes
+from inferplan.review.report import Report, make_report
+from tests.policies.cases import ABSENT, keys_of, put, recording_of
+from tests.policies.corpus import SETTINGS
+from tests.review.verdicts.change import ROOT, _recorded, text_of
+
+FOLDER = Path(__file__).parent
+STOPPED, CALM = "stopped", "calm"
+RANKS = ("critical", "disruptive")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened to a case: `rules` that newly block it, the severity of its first risk (or calm), and what was said."""
+
+    rules: tuple[str, ...]
+    severity: str
+    words: tuple[str, ...]
+
+
+def load(name: str) -> Any:
+    return yaml.load((FOLDER / f"{name}.yaml").read_text(), Loader=yaml.CSafeLoader)
+
+
+@cache
+def plain() -> Mapping[str, Any]:
+    first = load("plain")
+    return {**first, "cases": [*first["cases"], *load("plain-2")["cases"]]}
+
+
+def edited(value: Mapping[str, Any], edits: Mapping[str, Any]) -> Any:
+    result = copy.deepcopy(dict(value))
+    for path, new in edits.items():
+        put(result, keys_of(path), ABSENT if new is None else copy.deepcopy(new))
+    return result
+
+
+def listed(resources: Mapping[str, Any]) -> Recording:
+    return recording_of([{"protect": each["type"].startswith("aws:"), "name": name, **each, "inputs": each["props"]} for name, each in resources.items()])
+
+
+def resources_of(case: Mapping[str, Any]) -> dict[str, Any]:
+    base = dict(plain()["base"])
+    if "of" in case:
+        base[case["of"]] = {**base[case["of"]], "props": edited(base[case["of"]]["props"], case["set"])}
+    return base | case.get("add", {})
+
+
+def violations(resources: Mapping[str, Any]) -> set[tuple[str, str, str]]:
+    report = check_stack(stack_of(listed(resources)), SETTINGS)
+    return {(each.rule.id, each.resource, each.path) for each in report.violations}
+
+
+@cache
+def base_violations() -> frozenset[tuple[str, str, str]]:
+    return frozenset(violations(plain()["base"]))
+
+
+def plain_outcome(case: Mapping[str, Any]) -> Outcome:
+    new = violations(resources_of(case)) - base_violations()
+    severity, words = report_of(listed(plain()["base"]), listed(resources_of(case))) if case["want"] in (*RANKS, CALM) else ("", ())
+    return Outcome(tuple(sorted({rule for rule, *_ in new})), severity, words or tuple(map(str, sorted(new))))
+
+
+def report_of(before: Recording, after: Recording) -> tuple[str, tuple[str, ...]]:
+    from inferplan.rehearsal.engine.plan.events import events_of, to_ndjson
+    from inferplan.rehearsal.engine.plan.steps import make_plan
+
+    plan = make_plan(after, make_plan(before).states)
+    return first_risk(make_report([read_bytes(to_ndjson(events_of(plan, against="main")))]))
+
+
+def first_risk(report: Report) -> tuple[str, tuple[str, ...]]:
+    # A plan without the pack's verdict is a risk of its own.
+    risks = [each for each in report.stacks[0].risks if each.weight < 2 and "pack" not in each.kind.lower()]
+    words = tuple(f"{each.weight} {each.what} {each.kind} {each.name}: {each.cause} => {each.consequence}" for each in risks)
+    return (RANKS[min(each.weight for each in risks)] if risks else CALM), words
+
+
+@cache
+def stacks() -> tuple[Mapping[str, Any], ...]:
+    return tuple(load("stacks")["cases"])
+
+
+def stack_outcome(case: Mapping[str, Any]) -> Outcome:
+    """The outcome of the one-line change of a stack file; what validation rejects is blocked by the rule `validation`."""
+    from inferplan.operations.reporting.policy_check import judge
+
+    text = text_of(case["stack"])
+    before = _recorded(case["stack"], text)
+    try:
+        after = _recorded(case["stack"], with_edits(text, case["set"]))
+    except Exception as error:  # whatever stops the program
+        return Outcome(("validation",), "", (f"{type(error).__name__}: {error}",))
+    old, new = ({(each.rule.id, each.resource, each.path) for each in judge(one, ROOT).violations} for one in (before, after))
+    severity, words = report_of(before, after)
+    return Outcome(tuple(sorted({rule for rule, *_ in new - old})), severity, words)
+
+
+def with_edits(text: str, edits: Mapping[str, Any]) -> str:
+    content = yaml.load(text, Loader=yaml.CSafeLoader)
+    content["config"] = edited(content["config"], {f"inferplan:{path}": new for path, new in edits.items()})
+    return yaml.dump(content, sort_keys=False)
