@@ -12,6 +12,8 @@ from pydantic_core import to_jsonable_python
 STACK_TYPE = "pulumi:pulumi:Stack"
 STATED_CONTENT = re.compile(r"inferplan:(gateway|preheat|serving|storage|benchmark|queue|monitoring):.*")
 """Types of components whose ConfigMaps and Secrets are written from what facts and pod templates state: keys, limits, routes, settings."""
+STATED_SIZE = re.compile(r"inferplan:nodes:.*")
+"""Types of components whose number of nodes facts state as a whole."""
 OUTPUT = "facts"
 _LONGEST = 500
 VERSION = 1

@@ -160,7 +160,8 @@ def pod_require_verified_tls(container: Container, _: Parameters) -> Violations:
         for pattern, harmless in settings["options"].items():
             if re.fullmatch(pattern, option) and not re.fullmatch(harmless, value):
                 yield violation(word.field, "switches the verification of certificates off")
-    texts = (*container.at("command").each(), *container.at("args").each(), *container.at("lifecycle").texts_below())
+    values = container.select("env", "*", "value")
+    texts = (*container.at("command").each(), *container.at("args").each(), *container.at("lifecycle").texts_below(), *values)
     yield from (violation(field, "switches the verification of certificates off") for field in texts if _is_unverified(field.text()))
     if _is_unverified(" ".join(container.words)) and not any(_is_unverified(each.text()) for each in texts):
         yield violation(container.at("command"), "switches the verification of certificates off")
@@ -194,8 +195,11 @@ def object_require_verified_tls(object_: Resource, _: Parameters) -> Violations:
 
 @cache
 def _switches_off(key: str, value: str) -> bool:
+    value = {"on": "true", "off": "false"}.get(value, value)
     fields = table("policies/rules/connections.toml")["fields"] if value in ("true", "false") else {}
-    return any(value == off and re.fullmatch(pattern, key) for pattern, off in fields.items())
+    # Annotations are named DOMAIN/proxy-ssl-verify.
+    name = key.rpartition("/")[2].replace("-", "_")
+    return any(value == off and re.fullmatch(pattern, name) for pattern, off in fields.items())
 
 
 @resource_rule(CONTAINERS)

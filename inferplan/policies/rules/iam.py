@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from inferplan.policies.engine.fields import UNKNOWN, Field
-from inferplan.policies.engine.resource import Resource, Subject, objects
-from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, violation, violations
+from inferplan.policies.engine.resource import Resource, Subject
+from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, violation
 from inferplan.policies.iam.arns import action_like, is_wild, names_every_resource, overlaps
 from inferplan.policies.iam.documents import (
     BUCKET_POLICIES,
@@ -20,11 +20,9 @@ from inferplan.policies.iam.documents import (
 )
 from inferplan.tables import table
 
-BROAD = re.compile(r"/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w+FullAccess)\Z")
 # Wildcards for all of these verbs together allow every action of a service.
 VERBS = ("Get", "Put", "Delete", "List")
 ROLE = "aws:iam:Role"
-ATTACHMENTS = tuple(f"aws:iam:{owner}PolicyAttachment" for owner in ("", "Role", "User", "Group"))
 FILE_SYSTEM = "aws:efs:FileSystemPolicy"
 PROVIDER = "aws:iam/openIdConnectProvider:OpenIdConnectProvider"
 MADE_WITH_IT = {"aws:efs/fileSystem:FileSystem", "aws:efs/accessPoint:AccessPoint"}
@@ -34,12 +32,6 @@ FEDERATED = "sts:AssumeRoleWithWebIdentity"
 # Services that act for every AWS account unless the statement limits it ("The confused deputy problem", read 2026-11-22).
 ACTING_SERVICES = ("s3", "sns", "sqs")
 ACCOUNT = re.compile(r"(?:arn:[^:]*:iam::)?([0-9]{12})(?::root)?")
-
-
-@resource_rule(objects(ROLE, *ATTACHMENTS))
-def iam_disallow_broad_managed_policies(holder: Resource, _: Parameters) -> Violations:
-    policies = (holder.at("policyArn"), *holder.at("managedPolicyArns").each())
-    yield from violations(policies, lambda arn: BROAD.search(arn.text()), "gives full access to one or more services")
 
 
 @resource_rule(DOCUMENTS)

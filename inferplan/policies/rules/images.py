@@ -32,7 +32,7 @@ VLLM_IMAGE = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)
 @resource_rule(IMAGES)
 def image_disallow_latest(image_field: Field, _: Parameters) -> Violations:
     image = image_of(image_field)
-    if not image.digest and image.tag in ("", "latest") and not (image.tag and _VERSION_IN_PATH.match(image.name)):
+    if not image.digest and not any(map(str.isdigit, image.tag)) and not (image.tag and _VERSION_IN_PATH.match(image.name)):
         yield violation(image_field, "names no version")
 
 

@@ -20,15 +20,6 @@ KEYS = objects("kubernetes:core:Secret")
 # Names of entries with one API key, and endings of files with many. Other entries can be certificates.
 _NAMES = ("api-key", "api_key", "apiKey", "key", "token")
 _FILES = (".conf", ".map", ".keys")
-SHAPES = re.compile(
-    r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|nvapi-[A-Za-z0-9_-]{40,}|A(KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{35}"
-    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{40,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{20,}"
-    r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,})(?![\w-])"
-    r"|\bhooks\.slack\.com/services/T\w+/B\w+/\w{10,}|\bdiscord(?:app)?\.com/api/webhooks/[0-9]{15,}/[\w-]{20,}"
-    r"|\.webhook\.office\.com/webhookb2/[\w@/-]{20,}|\bapi\.telegram\.org/bot[0-9]{6,}:[\w-]{30,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|[a-z][a-z0-9+.-]*://[^/\s:@$]*:[^/\s:@$]+@"
-)
-"""The formats of well-known keys: of hubs, clouds, forges and chats; private keys; passwords and webhooks in URLs."""
 # The private key of a certificate.
 _PEM = "-----BEGIN "
 _BEARER = re.compile(r"\bBearer ([A-Za-z0-9._~+/=-]+)")

@@ -15,10 +15,17 @@ _SLEEP = re.compile(r"\bsleep\s+([0-9]+(?:\.[0-9]+)?)([smh]?)\b")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 # The defaults of Kubernetes.
 _GRACE = 30
+_DEADLINE = 600
 _PERIOD = 10
 _FAILURES = 3
 # Words of a command that can only succeed, and paths that generate text.
 _UNCONDITIONAL = re.compile(r"(/bin/|/usr/bin/)?(true|sh|bash|echo)|-c|:|exit 0|echo .*|ok")
+# Programs and paths that end a server, unless they send the signal 0, which only asks for the process; and commands that can only fail.
+_ENDS = re.compile(
+    r"(?<![\w./-])((/usr)?/s?bin/)?(p?kill(?!\s+(-s )?-?0\b)|killall5?|shutdown|reboot|poweroff|halt)(?![\w.=-])"
+    r"|^/(\S*/)?(quit\w*|shutdown|exit|kill|stop|terminate|restart)$"
+    r"|^((/bin/)?(ba)?sh -c )?((/usr)?(/bin/)?false|exit [1-9]\d*)$"
+)
 _GENERATES = re.compile(r"/v1/(chat/)?(completions|responses|messages)|/(generate|infer|health_generate)\b")
 # Options that give requests time to finish.
 _DRAIN_OPTIONS = ("--shutdown-timeout", "--exit-timeout-secs")
@@ -115,12 +122,17 @@ def pod_restrict_probe_timing(pod: PodTemplate, parameters: Parameters) -> Viola
             if not any(_UNCONDITIONAL.fullmatch(each) is None for each in words if each):
                 yield from violations(probe.at("exec", "command"), lambda field: field.has_items, "succeeds always, so it checks nothing")
             once = probe.at("failureThreshold").number_or(_FAILURES) <= 1 and probe.at("timeoutSeconds").number_or(1) <= 1
+            if any(map(_ENDS.search, (*words, " ".join(words)))):
+                yield violation(probe, "ends the server, or can only fail")
             if name != "startupProbe" and once:
                 yield violation(probe.at("failureThreshold"), "lets one late answer decide")
             if name == "livenessProbe":
                 yield from _hasty(probe, parameters["minimumSeconds"])
                 if any(map(_GENERATES.search, words)):
                     yield violation(probe, "waits for the queue of the model, so load alone restarts the server")
+    delays = (pod.resource.at("spec", "minReadySeconds"), *(each.at("readinessProbe", "initialDelaySeconds") for each in pod.containers))
+    deadline = pod.resource.at("spec", "progressDeadlineSeconds").number_or(_DEADLINE)
+    yield from violations(delays, lambda field: field.number_or(0) >= deadline, "is as long as a rollout may take, so none ever succeeds")
 
 
 def _hasty(probe: Field, seconds: float) -> Violations:

@@ -8,10 +8,10 @@ from inferplan.kube.pod_templates import RAY_CLUSTERS
 from inferplan.policies.engine.fields import Field, MalformedFieldError, maps_in
 from inferplan.policies.engine.resource import Resource, Stack, objects
 from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
-from inferplan.policies.rules.keys import SHAPES
 from inferplan.policies.subjects.placement import queue_of
 from inferplan.policies.subjects.pods import IMAGES
 from inferplan.policies.subjects.programs import at_least, image_of
+from inferplan.policies.subjects.secret_texts import SHAPES
 from inferplan.policies.subjects.workloads import SCALERS
 
 MAX_GROUPS = 17

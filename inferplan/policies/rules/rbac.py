@@ -25,6 +25,7 @@ HARMLESS_ROLES = (
     "system:service-account-issuer-discovery",
 )
 VERBS = ("escalate", "bind", "impersonate")
+_DRAINS = (("nodes", "update"), ("pods/eviction", "create"))
 POD_ACCESS = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy")
 EPHEMERAL_CONTAINERS = ("pods/ephemeralcontainers",)
 WEBHOOKS = objects(
@@ -35,14 +36,14 @@ SECRETS = ("secrets", "secrets/*", "serviceaccounts/token")
 
 
 def _power_violations(role: Resource, autoscalers: Collection[str]) -> Violations:
-    """Fields of a role with a resource of `powers.toml`. Rights on named objects are allowed, and of `autoscalers` to update nodes."""
+    """Fields of a role with a resource of `powers.toml`. Rights on named objects are allowed, and of `autoscalers` to drain nodes."""
     for rule in role.at("rules").each():
         groups, verbs = set(rule.at("apiGroups").texts()) or {""}, set(rule.at("verbs").texts())
         if rule.at("resourceNames").texts() and "create" not in verbs:
             continue
-        taints_nodes = role.object_name in autoscalers and verbs & set(_WRITE_AND_DELETE) == {"update"}
+        written = verbs & set(_WRITE_AND_DELETE)
         for field in rule.at("resources").each():
-            if taints_nodes and field.text() == "nodes":
+            if role.object_name in autoscalers and (field.text(), *written) in _DRAINS:
                 continue
             for power in table("policies/rules/powers.toml")["power"]:
                 named = field.text() in power["resources"] and not groups.isdisjoint((power["group"], "*"))

@@ -11,24 +11,21 @@ from inferplan.kube.names import COMPONENT_LABEL, POOL_LABEL
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, Subject
 from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
-from inferplan.policies.rules.keys import SHAPES
 from inferplan.policies.rules.routes import SECURITY_POLICY, injected_keys
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word
+from inferplan.policies.subjects.secret_texts import BEARER, COMMANDS, HARMLESS, SHAPES, TOKENIZER, is_random, reveals
 from inferplan.policies.subjects.serving import server_keys
 from inferplan.policies.subjects.tables import entries_below
 
-SECRET_VARIABLES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
+SECRET_VARIABLES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CRED(ENTIAL)?S?)$")
 SECRET_OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|secret)$")
 # Options of curl and wget, and a user with a literal password.
 USER_OPTIONS = ("-u", "--user", "--proxy-user", "-U")
 USER_PASSWORD = re.compile(r"[^:\s/$]+:(?=[^$]*[A-Za-z])[^\s$/]{6,}")
 HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
-BEARER = re.compile(r"(?i)\b(bearer|basic) (?!\$)[\w.~+/=-]{12,}")
 # The value of Triton's options is <API>:<header>=<key>.
 TRITON_KEY = re.compile(r"--(http-restricted-api|grpc-restricted-protocol)[= ][^:]+:[^=]+=(?!(?:Bearer |Basic )?\$)\S+")
-# Values that are not keys: nothing, a boolean, a reference to another variable, a path.
-HARMLESS = re.compile(r"(?i)|true|false|\$\(\w+\)|\$\{?\w+\}?|file:.+|(/[\w.-]{1,40}){2,}")
 CONFIG_MAP = "kubernetes:core:ConfigMap"
 PARAMETER, EXTERNAL_SECRET = "aws:ssm:Parameter", "kubernetes:external-secrets.io:ExternalSecret"
 # Kinds that hold secrets, and the password of a database, which aws-restrict-settings checks.
@@ -36,22 +33,12 @@ SECRET_KINDS = ("kubernetes:core:Secret", "aws:secretsmanager:", "aws:rds:")
 # The maps with values of a program, in an ExternalSecret and in a function.
 VALUES = (("data",), ("variables",))
 CODE = (".py", ".sh", ".js", ".lua", ".go")
-# The shortest literal with a digit that counts as a token. Words and short numbers are shorter.
-SHORTEST_TOKEN = 12
-ASSIGNMENT = re.compile(
-    r"(?i)(?<![A-Za-z0-9])((?:[\w.-]*[-_.])?(?:password|passwd|passphrase|api[-_]?key|secret[-_]?(?:access[-_]?)?key|client[-_]?secret|token))"
-    r"[\"']?\s*[:=]\s*[\"']?([^\s\"',;}{<>$(\[]{6,})(?![\w(\[{.])"
-)
-# netrc, and the credentials of image registries.
-CREDENTIAL_FILES = re.compile(r"\bmachine\s+\S+\s+login\s+\S+\s+password\s+\S{4,}|\"auth\"\s*:\s*\"[A-Za-z0-9+/=]{12,}\"")
+# Parts of texts in the parameter store that are public: ids and ARNs of AWS, numbers, paths, hosts and words.
+PUBLIC = re.compile(r"[a-z]+-[0-9a-f]{8,17}|arn:aws[\w-]*:[^@]+|[\d.:/]+|(https?://)?[a-z0-9.:/-]*[a-z][a-z0-9.:/_@-]*|[A-Z]?[a-z]+|")
+OPAQUE_WORDS = re.compile(r"[,\s\"'{}\[\]]+")
 SECRET_ENTRIES = re.compile(r"(?i)^(.*[-_.])?(api[-_]?key|token|password|secret[-_]?key)$")
-# Special tokens of a tokenizer, such as <s>, [PAD] or <|im_end|>.
-TOKENIZER_ENTRIES = re.compile(
-    r"(?i)^(.*[-_.])?(bos|eos|pad|unk|sep|cls|mask|eot|eod|eom|image|audio|video|prefix|suffix|middle)[-_]?token$"
-)
 USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ec2:LaunchConfiguration")
 USER_DATA_KEYS = ("userData", "userDataBase64")
-SECRET_COMMANDS = re.compile(r"(?i)--?password[= ]\S{6,}|aws_secret_access_key\s*=\s*\S{20,}")
 # Common names of Secrets with the keys of consumers, in case no policy of the stack refers to them.
 CONSUMER_KEYS = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
 
@@ -62,7 +49,7 @@ def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violati
     yield from _in_command(container)
     texts = (text for name in HOOKS for text in container.at(name).texts_below())
     yield from violations(
-        texts, lambda text: SHAPES.search(text.text()) or BEARER.search(text.text()), "contains a key in a hook or a probe"
+        texts, lambda text: BEARER.search(text.text()) or reveals(text.text(), code=True), "contains a key in a hook or a probe"
     )
 
 
@@ -71,14 +58,16 @@ def _in_environment(container: Container) -> Violations:
         literal, name = entry.at("value"), entry.at("name").text()
         if SECRET_VARIABLES.search(name) and not (HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent):
             yield violation(literal, "is a literal value of a variable whose name suggests a secret")
-        elif SHAPES.search(literal.text()):
+        elif is_random(literal.text()) or reveals(literal.text(), code=True):
             yield violation(literal, "looks like a key")
 
 
 def _in_command(container: Container) -> Violations:
     problem = "contains a key on the command line"
     fields = (*container.at("command").each(), *container.at("args").each())
-    yield from violations(fields, lambda field: SHAPES.search(field.text()) or TRITON_KEY.search(field.text()), problem)
+    yield from violations(fields, lambda field: TRITON_KEY.search(field.text()) or reveals(field.text(), code=True), problem)
+    if COMMANDS.search(" ".join(container.words)):
+        yield violation(container.field, problem)
     for word, following in pairwise((*container.arguments, Word(container.field, ""))):
         option, equals, value = word.text.partition("=")
         secret = value if equals else "" if following.text.startswith("-") else following.text
@@ -106,8 +95,11 @@ def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations
         yield from _in_files(config)
     elif config.kind == PARAMETER:
         value, name = config.at("value"), config.at("name").text().rpartition("/")[2]
-        if config.at("type").text() != "SecureString" and (SECRET_ENTRIES.match(name) or reveals(value.text())):
-            yield violation(value, "is in plain text and looks like a secret")
+        public = (
+            not SECRET_ENTRIES.match(name) and not reveals(value.text()) and all(map(PUBLIC.fullmatch, OPAQUE_WORDS.split(value.text())))
+        )
+        if config.at("type").text() != "SecureString" and not public:
+            yield violation(value, "is in plain text and may be a secret")
     elif config.kind not in PODS.kinds:
         named = config.kind == EXTERNAL_SECRET or config.kind.startswith("aws:lambda:")
         for key, field in entries_below(config.root):
@@ -127,12 +119,12 @@ def _in_metadata(metadata: Field) -> Violations:
 
 
 def _is_named_secret(name: str, text: str) -> bool:
-    return bool(SECRET_ENTRIES.match(name) and not TOKENIZER_ENTRIES.match(name) and text and not HARMLESS.fullmatch(text))
+    return bool(SECRET_ENTRIES.match(name) and not TOKENIZER.match(name) and text and not HARMLESS.fullmatch(text))
 
 
 def _in_files(config: Resource) -> Violations:
     for name, field in config.at("data").entries():
-        if SECRET_ENTRIES.match(name) and not TOKENIZER_ENTRIES.match(name) and field.text():
+        if SECRET_ENTRIES.match(name) and not TOKENIZER.match(name) and field.text():
             yield violation(field, "has the name of a secret")
         elif reveals(field.text(), code=name.endswith(CODE)):
             yield violation(field, "contains something that looks like a key")
@@ -140,20 +132,6 @@ def _in_files(config: Resource) -> Violations:
         with contextlib.suppress(binascii.Error):
             if reveals(base64.b64decode(field.text(), validate=True).decode(errors="replace")):
                 yield violation(field, "contains something that looks like a key")
-
-
-def reveals(text: str, *, code: bool = False) -> bool:
-    """True if a text contains a key of a known format, or assigns a literal to the name of a secret. In `code`, a literal has a digit."""
-    if SHAPES.search(text) or SECRET_COMMANDS.search(text) or CREDENTIAL_FILES.search(text):
-        return True
-    if any(any(map(str.isdigit, match.group())) for match in BEARER.finditer(text)):
-        return True
-    for name, value in ASSIGNMENT.findall(text):
-        mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-        secret = (mixed or not code) if "pass" in name.lower() else (mixed and len(value) >= SHORTEST_TOKEN)
-        if secret and not TOKENIZER_ENTRIES.match(name) and not HARMLESS.fullmatch(value):
-            return True
-    return False
 
 
 def _in_user_data(instance: Resource) -> Violations:

@@ -1,6 +1,7 @@
 """Network policies: what they isolate and admit, and when CIDR blocks cover the internet."""
 
 import ipaddress
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
@@ -16,6 +17,8 @@ _PRIVATE_BLOCKS = (
     *("::/16", "64:ff9b::/96", "100::/64", "2001:db8::/32", "fc00::/6", "fe80::/9", "ff00::/8"),
 )
 _PRIVATE = tuple(map(ipaddress.ip_network, _PRIVATE_BLOCKS))
+# Terms of a selector that exclude almost nothing: nearly every pod or namespace has these labels.
+_EXCLUDES = re.compile(r"NotIn |DoesNotExist |Exists (app|name|k8s-app|component|pod-template-hash|(app\.)?kubernetes\.io/.*)\Z")
 # The largest block of one organization is a /8 of IPv4 and a /16 of IPv6. A larger block is open to everyone.
 _LARGEST = {4: 2**24, 6: 2**112}
 NETWORK_POLICY = "kubernetes:networking.k8s.io:NetworkPolicy"
@@ -122,6 +125,6 @@ def is_narrow(selector: Field) -> bool:
 
 
 def excludes(selector: Field) -> bool:
-    """True if a label selector only says what it does not select."""
-    operators = {each.at("operator").text() for each in selector.at("matchExpressions").each()}
-    return not is_narrow(selector) and not operators.isdisjoint(("NotIn", "DoesNotExist"))
+    """True if a label selector only says what it does not select, or names a label that every pod has."""
+    terms = (f"{each.at('operator').text()} {each.at('key').text()}" for each in selector.at("matchExpressions").each())
+    return not is_narrow(selector) and any(map(_EXCLUDES.match, terms))

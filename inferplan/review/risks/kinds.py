@@ -3,16 +3,17 @@
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from inferplan.kube.facts import STATED_CONTENT
+from inferplan.kube.facts import STATED_CONTENT, STATED_SIZE
 from inferplan.tables import table
 
 CRITICAL, DISRUPTIVE, ROUTINE = 0, 1, 2
 """Weights of a risk: it loses data or access, it interrupts, it loses nothing."""
 
+_STATED = {"content": STATED_CONTENT, "size": STATED_SIZE}
 _LEVELS = {"critical": CRITICAL, "disruptive": DISRUPTIVE, "routine": ROUTINE}
 _PROPERTIES_FROM, _KINDS_FROM = 100, 500
 # In the order in which a report lists them.
@@ -59,9 +60,9 @@ class PropertyRule(Condition):
 
 
 class Harmless(Condition):
-    """A harmless change and its reason. `stated` limits it to resources of components whose content facts state."""
+    """A harmless change and its reason. `stated` limits it to resources of components whose content or size facts state."""
 
-    stated: bool = False
+    stated: Literal["", "content", "size"] = ""
     reason: str = Field(min_length=10)
 
 
@@ -106,7 +107,7 @@ def rules_for(type_: str) -> tuple[PropertyRule, ...]:
 def harmless_for(type_: str, parent: str) -> tuple[Harmless, ...]:
     """The harmless changes of a resource of `type_` in a component of the type `parent`."""
     rows = (each for each in _harmless() if each.type.fullmatch(type_))
-    return tuple(each for each in rows if not each.stated or STATED_CONTENT.fullmatch(parent))
+    return tuple(each for each in rows if not each.stated or _STATED[each.stated].fullmatch(parent))
 
 
 @cache

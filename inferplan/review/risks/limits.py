@@ -28,8 +28,8 @@ def held(risks: Iterable[Risk], preview: Preview) -> Iterator[Risk]:
             yield each
         elif each.what == LESS_MEMORY:
             yield _against_weights(each, step, _weights(facts, step))
-        else:
-            yield _against_pods(each, step, preview)
+        elif (risk := _against_pods(each, step, preview)) is not None:
+            yield risk
 
 
 def _weights(facts: Subjects, workload: StepSummary) -> str:
@@ -46,7 +46,8 @@ def _against_weights(risk: Risk, step: StepSummary, size: str) -> Risk:
     return replace(risk, weight=CRITICAL, cause=f"{risk.cause}, below the {clean(size)} of weights", consequence=consequence)
 
 
-def _against_pods(risk: Risk, step: StepSummary, preview: Preview) -> Risk:
+def _against_pods(risk: Risk, step: StepSummary, preview: Preview) -> Risk | None:
+    """`risk`, critical below what is declared; None for a new quota with room for all of it twice, so also for every rollout."""
     inputs: dict[str, Any] = step.after.inputs if step.after else {}
     namespace = mapping(inputs, "metadata").get("namespace")
     pods = [each for other in preview.steps if other.after for each in other.after.pods if each.namespace == namespace]
@@ -57,7 +58,9 @@ def _against_pods(risk: Risk, step: StepSummary, preview: Preview) -> Risk:
             return replace(
                 risk, weight=CRITICAL, cause=f"{risk.cause}; {clean(key)} {clean(str(value))} for {needed:f}", consequence=consequence
             )
-    return risk
+    hard = mapping(inputs, "spec", "hard")
+    has_room = all(0 < 2 * _needed(key, pods) <= (amount(value) or 0) for key, value in hard.items())
+    return None if step.before is None and has_room else risk
 
 
 def _needed(key: str, pods: Iterable[PodSet]) -> Decimal:

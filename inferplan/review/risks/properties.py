@@ -87,13 +87,18 @@ def matches(step: Step, changes: Iterable[PropertyChange] = ()) -> Iterator[Matc
     if step.new is None or not rules or (step.old is None and not is_new):
         return
     sides = _Comparison(step, changes)
+    harmless = harmless_for(step.type, type_of(step.parent))
+    # Facts state the size of a component with several parts.
+    sides.paths = [
+        path for path in sides.paths if is_new or not any(row.stated == "size" and _is_harmless(row, sides, path) for row in harmless)
+    ]
     judged: set[str] = set()
     for rule in rules:
         if not rule.rest:
             yield from _matches(rule, sides, step, judged)
     rest: dict[int, list[Match]] = {}
     for path in () if is_new else sides.paths:
-        if path in judged or any(_is_harmless(row, sides, path) for row in harmless_for(step.type, type_of(step.parent))):
+        if path in judged or any(_is_harmless(row, sides, path) for row in harmless):
             continue
         # The last row applies to everything.
         rule = next((each for each in rules if each.rest and each.path.fullmatch(path) and _meets(each, sides, path)), rules[-1])

@@ -83,17 +83,17 @@ def events_of(each: Change) -> bytes:
     if each.given:
         before = edited(before, *each.given)
     if each.new == "@other-seed":
-        head = _recorded(each.stack, before, "9f2c4b7e1d06a8355be2f0c97a41d3866c0e5f19b2ad47837e605cd1f8a3b294")
+        head = recorded(each.stack, before, "9f2c4b7e1d06a8355be2f0c97a41d3866c0e5f19b2ad47837e605cd1f8a3b294")
     else:
         after = edited(before, each.old, each.new)
-        head = _recorded(each.stack, edited(after, *each.also) if each.also else after)
-    states = make_plan(_recorded(each.stack, before)).states
+        head = recorded(each.stack, edited(after, *each.also) if each.also else after)
+    states = make_plan(recorded(each.stack, before)).states
     plan = make_plan(head, states)
     return to_ndjson(events(plan, against="main", judged=policy_events(judge(head, ROOT)), packs=packs()))
 
 
 @cache
-def _recorded(stack: str, text: str, seed: str = ""):
+def recorded(stack: str, text: str, seed: str = ""):
     from inferplan.rehearsal.engine.program.record import record
     from inferplan.rehearsal.secrets import open_secrets
     from inferplan.stackfile.reader import read_stack

@@ -47,7 +47,8 @@ class EfsStore(pulumi.ComponentResource):
             targets: list[pulumi.Resource] = []
         else:
             handle, targets = _file_system(name, spec, home, clients, self)
-        key = content_key(name, json.dumps(spec.intent(), sort_keys=True))
+        # A default that is written out is not another volume.
+        key = content_key(name, json.dumps(spec.model_dump(mode="json", by_alias=True, exclude_defaults=True), sort_keys=True))
         volume: core.PersistentVolumeSpecArgsDict = {
             "access_modes": ["ReadWriteMany"],
             "capacity": {"storage": _NOMINAL},

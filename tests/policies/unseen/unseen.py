@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import copy
-import io
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.operations.reporting.policy_check import judge, stack_of
 from inferplan.policies.engine.report import check_stack
 from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.rehearsal.errors import ProgramFailed
 from inferplan.review.reading.reader import read_bytes
 from inferplan.review.report import Report, make_report
 from tests.policies.cases import ABSENT, keys_of, put, recording_of
 from tests.policies.corpus import SETTINGS
-from tests.review.verdicts.change import ROOT, _recorded, text_of
+from tests.review.verdicts.change import ROOT, recorded, text_of
 
 FOLDER = Path(__file__).parent
 STOPPED, CALM = "stopped", "calm"
@@ -53,7 +53,9 @@ def edited(value: Mapping[str, Any], edits: Mapping[str, Any]) -> Any:
 
 
 def listed(resources: Mapping[str, Any]) -> Recording:
-    return recording_of([{"protect": each["type"].startswith("aws:"), "name": name, **each, "inputs": each["props"]} for name, each in resources.items()])
+    return recording_of(
+        [{"protect": each["type"].startswith("aws:"), "name": name, **each, "inputs": each["props"]} for name, each in resources.items()]
+    )
 
 
 def resources_of(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,13 +103,11 @@ def stacks() -> tuple[Mapping[str, Any], ...]:
 
 def stack_outcome(case: Mapping[str, Any]) -> Outcome:
     """The outcome of the one-line change of a stack file; what validation rejects is blocked by the rule `validation`."""
-    from inferplan.operations.reporting.policy_check import judge
-
     text = text_of(case["stack"])
-    before = _recorded(case["stack"], text)
+    before = recorded(case["stack"], text)
     try:
-        after = _recorded(case["stack"], with_edits(text, case["set"]))
-    except Exception as error:  # whatever stops the program
+        after = recorded(case["stack"], with_edits(text, case["set"]))
+    except ProgramFailed as error:
         return Outcome(("validation",), "", (f"{type(error).__name__}: {error}",))
     old, new = ({(each.rule.id, each.resource, each.path) for each in judge(one, ROOT).violations} for one in (before, after))
     severity, words = report_of(before, after)
@@ -118,3 +118,15 @@ def with_edits(text: str, edits: Mapping[str, Any]) -> str:
     content = yaml.load(text, Loader=yaml.CSafeLoader)
     content["config"] = edited(content["config"], {f"inferplan:{path}": new for path, new in edits.items()})
     return yaml.dump(content, sort_keys=False)
+
+
+def changed_types(type_: str) -> tuple[set[str], str, str, str]:
+    """The rules that block a resource of `type_`, and the severity of its creation, change and deletion."""
+    is_object = type_.startswith("kubernetes:")
+    props = {"metadata": {"name": "x"}, "spec": {"size": 1}} if is_object else {"name": "x", "size": 1}
+    base = plain()["base"]
+    old, new = (base | {"thing": {"type": type_, "props": edited(props, {"spec.size" if is_object else "size": size})}} for size in (1, 2))
+    rules = {rule for rule, *_ in violations(old) - base_violations()}
+    steps = ((base, old), (old, new), (old, base))
+    created, changed, deleted = (report_of(listed(one), listed(other))[0] for one, other in steps)
+    return rules, created, changed, deleted
