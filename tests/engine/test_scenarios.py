@@ -44,6 +44,10 @@ class Pulumi:
         self.at: Config | None = None
         self._project = own_project(directory)
         (directory / "home").mkdir()
+        # A home of its own, with the plugins of the user's: without them the CLI downloads the provider.
+        plugins = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
+        plugins.mkdir(parents=True, exist_ok=True)
+        (directory / "home" / "plugins").symlink_to(plugins)
         programs = Path(sys.executable).parent
         self.environment = {
             **os.environ,

@@ -16,6 +16,7 @@ from tests.stacks.test_committed_stacks import PASSPHRASE
 
 ROOT = Path(__file__).resolve().parents[3]
 CRITICAL, DISRUPTIVE, CALM = "critical", "disruptive", "calm"
+OTHER_SEED = "9f2c4b7e1d06a8355be2f0c97a41d3866c0e5f19b2ad47837e605cd1f8a3b294"
 Edit = tuple[str, str]
 
 
@@ -83,7 +84,7 @@ def events_of(each: Change) -> bytes:
     if each.given:
         before = edited(before, *each.given)
     if each.new == "@other-seed":
-        head = recorded(each.stack, before, "9f2c4b7e1d06a8355be2f0c97a41d3866c0e5f19b2ad47837e605cd1f8a3b294")
+        head = recorded(each.stack, before, OTHER_SEED)
     else:
         after = edited(before, each.old, each.new)
         head = recorded(each.stack, edited(after, *each.also) if each.also else after)
