@@ -1,17 +1,12 @@
 """Objects that manifests name and do not declare: the cluster is assumed to have them, as a note of the report says."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-from inferplan.audit.manifest import Manifest
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.session import STUB_CLASS, Session
 from inferplan.audit.templates import TABLE, select, templates
 from inferplan.rehearsal.cluster.api import ApiError, UnknownKindError
-
-Object = dict[str, Any]
 
 
 def assume(

@@ -1,20 +1,17 @@
 """One audit: a simulated cluster with the declared nodes, the old manifests, then the new ones as a deployer applies them."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from inferplan.audit.assumptions import assume
 from inferplan.audit.deployed import Deployed
 from inferplan.audit.deployers import Deployer, deployer
 from inferplan.audit.drains import drained
 from inferplan.audit.judge import announced, judge, ordered, survived
-from inferplan.audit.manifest import InputError, Manifest, finding
+from inferplan.audit.manifest import InputError, Manifest, Object, finding
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
@@ -26,8 +23,6 @@ from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.progress import Progress
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES
 from inferplan.review.findings import Finding
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

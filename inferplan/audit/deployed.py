@@ -1,7 +1,5 @@
 """The result of deploying one side of an audit."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field

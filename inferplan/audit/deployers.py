@@ -1,7 +1,5 @@
 """The order in which a deployer applies manifests, as data (`deployers.toml`): waves, hooks, pruning, reaction to rejections."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field

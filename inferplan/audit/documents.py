@@ -4,8 +4,6 @@ Anchors and aliases are expanded as kubectl expands them, up to a number of valu
 kubectl's YAML library (YAML 1.1 of go-yaml v2: `yes` is a boolean, dates are text).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

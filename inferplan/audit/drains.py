@@ -1,13 +1,11 @@
 """Disruption budgets that block evictions; and drains node after node as `kubectl drain` does: what the API server evicts, what a budget blocks, and what does not come back."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from inferplan.audit.deployed import Deployed
-from inferplan.audit.manifest import finding
+from inferplan.audit.manifest import Object, finding
 from inferplan.audit.placement import blamed_field
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
@@ -16,7 +14,6 @@ from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.review.findings import Finding
 
-Object = dict[str, Any]
 _RETRIES_SECONDS: Final = 8.0
 """A budget that blocks for longer than a replacement needs to start here blocks forever."""
 _TOO_MANY: Final = 429

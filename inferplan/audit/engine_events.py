@@ -1,7 +1,5 @@
 """Reads the Kubernetes objects of any Pulumi program from its engine events, before and after the change."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The nodes of an audit: a file that states pools of nodes becomes fake nodes, and recorded nodes become such a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 

@@ -1,10 +1,7 @@
 """Problems that a simulated cluster does not show by itself: missing Secrets, drains that are blocked, fields with two owners, webhooks without a server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
 
 from inferplan.audit.deployed import Deployed
 from inferplan.audit.manifest import Manifest, finding
@@ -18,7 +15,6 @@ from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.review.findings import Finding
 
-Object = dict[str, Any]
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet")
 _ADMISSION = ("Namespace", "LimitRange", "ServiceAccount", "PriorityClass", "RuntimeClass", "ValidatingAdmissionPolicyBinding")
 """Kinds that decide whether a pod may be created."""

@@ -1,15 +1,13 @@
 """Records of a cluster while manifests are applied: ready endpoints over time, exceeded quotas, and claims without a volume."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import defaultdict, deque
-from typing import Any, Final
+from typing import Final
 
+from inferplan.audit.manifest import Object
 from inferplan.rehearsal.engine.wait.object_events import Key
 
-Object = dict[str, Any]
 _SERVICE: Final = "kubernetes.io/service-name"
 
 

@@ -1,7 +1,5 @@
 """Turns what happened in the simulated cluster into findings, the most serious first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Final
 

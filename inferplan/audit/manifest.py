@@ -1,7 +1,5 @@
 """One object of a chart, folder or stream of manifests, with the place where it is written."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

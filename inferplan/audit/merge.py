@@ -1,7 +1,5 @@
 """Differences of declarations, and the three-way merge of kubectl and Helm as a JSON merge patch: what is declared wins, what is no longer declared goes, the rest stays."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

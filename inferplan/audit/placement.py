@@ -1,13 +1,11 @@
 """Why pods of an object are not placed or not created: the field to look at, and old pods that hold the accelerators they need."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from inferplan.audit.manifest import Manifest
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.session import Session
 from inferplan.audit.templates import containers, requests_of, resources_field, templates
 from inferplan.kube.names import vendor_of
@@ -15,8 +13,6 @@ from inferplan.kube.paths import MISSING, mapping, parse, text_of, value_at
 from inferplan.kube.quantity import amount
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.reasons import chain
-
-Object = dict[str, Any]
 
 _INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+\w)")
 # Words of the scheduler, the API server and its admission, and the field of the pod that they are about.

@@ -1,7 +1,5 @@
 """Nodes of a cluster as the pools of a nodes file, without names, addresses or anything that a person wrote, unless it is asked for."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, defaultdict
@@ -12,11 +10,10 @@ from typing import Any, Final
 import yaml
 
 from inferplan.audit.fleet import KIND
+from inferplan.audit.manifest import Object
 from inferplan.audit.templates import requests_of
 from inferplan.kube.names import vendor_of
 from inferplan.tables import table
-
-Object = dict[str, Any]
 
 _LABELS: Final = re.compile("|".join(table("audit/labels.toml")["patterns"]))
 # Taints that a condition of the node sets, and that go with it.

@@ -1,19 +1,14 @@
 """Why the API server rejects a manifest, and which of its fields is to blame."""
 
-from __future__ import annotations
-
 import re
-from typing import Any
 
 from inferplan.audit.deployed import Rejection
-from inferplan.audit.manifest import Manifest
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import differences, indexed, patch, wrongly_typed
 from inferplan.audit.session import Session
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.engine.wait.reasons import is_immutable
 from inferplan.rehearsal.errors import ClusterError, ObjectFailed
-
-Object = dict[str, Any]
 
 _FIELD = re.compile(r"\.?((?:spec|metadata|data|rules|webhooks|status)[\w.\[\]\"=/-]*)")
 _UNKNOWN = re.compile(r'strict decoding error: unknown field "([^"]+)".*')

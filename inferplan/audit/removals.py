@@ -1,7 +1,5 @@
 """Judges manifests for a later version of Kubernetes by a table of upstream's announcements (`removals.toml`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 

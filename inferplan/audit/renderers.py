@@ -1,7 +1,5 @@
 """Renders Helm charts and kustomizations with Helm's and kubectl's own code, without network, plugins or programs of the chart."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

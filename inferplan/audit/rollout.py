@@ -1,15 +1,13 @@
 """Deploys one side of an audit the way a deployer would: wave by wave, with hooks, pruning and its reaction to rejections."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from inferplan.audit.deployed import Deployed, Rejection
 from inferplan.audit.deployers import Deployer, Wave
-from inferplan.audit.manifest import Manifest
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import unkept
 from inferplan.audit.rejections import rejection
 from inferplan.audit.session import Session
@@ -19,8 +17,6 @@ from inferplan.rehearsal.cluster.definitions import await_served
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.reasons import is_immutable
 from inferplan.rehearsal.errors import ClusterError, ObjectFailed
-
-Object = dict[str, Any]
 
 _RELEASE: Final = "meta.helm.sh/release-name"
 _DEFINITION: Final = "CustomResourceDefinition"

@@ -1,7 +1,5 @@
 """Services that lose their ready endpoints during a change, or never get any."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from inferplan.audit.deployed import Deployed

@@ -1,16 +1,14 @@
 """A simulated cluster for one audit: it applies and deletes single objects, stubs volumes and webhooks, and waits until nothing moves."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from inferplan.audit.history import History, stub_volume
-from inferplan.audit.manifest import Manifest
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
 from inferplan.kube.field_owners import entries
 from inferplan.rehearsal.cluster import Cluster
@@ -23,8 +21,6 @@ from inferplan.rehearsal.engine.wait.readiness import Readiness, rule_for
 from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.engine.wait.watching import Watching
 from inferplan.rehearsal.errors import ObjectFailed
-
-Object = dict[str, Any]
 
 STUB_CLASS: Final = "inferplan.dev/stub"
 """The provisioner of assumed storage classes."""

@@ -1,7 +1,5 @@
 """Finds the manifests that one side of an audit consists of: a file or a folder of manifests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

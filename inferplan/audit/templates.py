@@ -1,18 +1,16 @@
 """Pod templates in manifests: where they are, what they request, and which objects they name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from inferplan.audit.manifest import Object
 from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import mapping, text_of
 from inferplan.kube.pod_templates import PATHS
 from inferplan.kube.quantity import amount
 from inferplan.tables import table
 
-Object = dict[str, Any]
 PathParts = tuple[str | int, ...]
 
 TABLE: Final = table("audit/references.toml")

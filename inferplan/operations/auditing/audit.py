@@ -1,7 +1,5 @@
 """Audits manifests that inferplan did not write: on a simulated cluster, by the policy pack, and as a report on the change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report on audited manifests, as for a pull request: risks of the change, capacity, the policy pack, and what the cluster did."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

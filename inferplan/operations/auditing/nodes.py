@@ -1,7 +1,5 @@
 """Records the nodes of a cluster for audits. It needs permission to list nodes; with the load of others pods, and with devices slices and classes."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from inferplan.audit.recorded import Recorded, record

@@ -1,7 +1,5 @@
 """Reads one side of an audit: manifests, a kustomization, a Helm chart, a path of a git revision, or engine events of Pulumi."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import tarfile

@@ -1,7 +1,5 @@
 """Takes applications out of the configuration of a serving cluster: what a stack can say, and the paths of the rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from inferplan.audit.documents import values_in

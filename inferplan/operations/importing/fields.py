@@ -1,7 +1,5 @@
 """A model server of others, and how values are taken out of its document, so that the paths of the rest are known."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

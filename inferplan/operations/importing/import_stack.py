@@ -1,7 +1,5 @@
 """Writes a stack file from servers of others: what a stack can say, with a list of everything else."""
 
-from __future__ import annotations
-
 import re
 import secrets as randomness
 import tempfile

@@ -1,7 +1,5 @@
 """Finds model servers in manifests and values, and takes what a stack can say out of each; the rest stays as a list of paths."""
 
-from __future__ import annotations
-
 import copy
 import re
 import shlex

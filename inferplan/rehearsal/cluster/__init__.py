@@ -8,8 +8,6 @@
 `require_owned` rejects clusters that the rehearsal did not start.
 """
 
-from __future__ import annotations
-
 from inferplan.rehearsal.cluster.lifecycle import clusters, delete, start, status
 from inferplan.rehearsal.cluster.record import Cluster, Outcome, require_owned
 

@@ -1,7 +1,5 @@
 """The five programs of a cluster, which listen on 127.0.0.1 or a socket: command lines, health endpoints, and the cluster's files."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Install the pinned CustomResourceDefinitions of an API group in a simulated cluster, or update them to the pinned version."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Karpenter in a simulated cluster while a command needs it: its own scheduler decides what to buy, its kwok provider adds nodes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -1,7 +1,5 @@
 """Start, reuse, repair and delete a simulated cluster, one run at a time for a name. Data is kept if possible."""
 
-from __future__ import annotations
-
 import os
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Create a cluster, or repair one. On failure both end every process that they started, and keep the logs."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import time

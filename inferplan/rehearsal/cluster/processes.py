@@ -1,7 +1,5 @@
 """Start, find and end the processes of one cluster: those that run its programs with its directory on the command line."""
 
-from __future__ import annotations
-
 import os
 import select
 import shutil

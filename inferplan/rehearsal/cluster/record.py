@@ -6,8 +6,6 @@ cluster, and the uid of its namespace kube-system must be the recorded one. Name
 kubeconfig are not read.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib
@@ -109,6 +107,15 @@ def boot_id() -> str:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The cluster of one context; `authority` is the PEM of its certificate authority, or None."""
+
+    context: str
+    server: str
+    authority: bytes | None
+
+
 def require_owned(kubeconfig: Path, context: str | None = None) -> Cluster:
     """The simulated cluster of `context`, by default the current one. Raises ForeignClusterError before any request, ClusterError."""
     target = read_target(kubeconfig, context)
@@ -137,15 +144,6 @@ def _same_address(target: Target, directory: Path, record: Record) -> bool:
         return target.authority is not None and target.authority.strip() == (directory / "pki" / "ca.crt").read_bytes().strip()
     except OSError:
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The cluster of one context; `authority` is the PEM of its certificate authority, or None."""
-
-    context: str
-    server: str
-    authority: bytes | None
 
 
 def read_target(path: Path, context: str | None = None) -> Target:

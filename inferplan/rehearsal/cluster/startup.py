@@ -1,7 +1,5 @@
 """Start the five programs of a cluster and wait until each is healthy. The last log lines of a program that dies are the error."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import time

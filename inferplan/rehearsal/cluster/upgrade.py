@@ -1,7 +1,5 @@
 """Upgrade the control plane of a simulated cluster to another version of Kubernetes; its data stays in etcd, as in a real upgrade."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from inferplan.rehearsal.cluster import processes

@@ -1,7 +1,5 @@
 """Apply registrations to a cluster as they arrive: each object is awaited, and dependents of a failed one are skipped."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import defaultdict
@@ -12,7 +10,7 @@ from typing import Any, Final
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.engine.apply.inventory import Inventory
 from inferplan.rehearsal.engine.apply.journal import ADOPTED, Entry, Journal
-from inferplan.rehearsal.engine.apply.objects import Manner, Objects, Result
+from inferplan.rehearsal.engine.apply.objects import Manner, Object, Objects, Result
 from inferplan.rehearsal.engine.apply.operators import reconcile
 from inferplan.rehearsal.engine.plan.change import compare
 from inferplan.rehearsal.engine.plan.states import ResourceState, state_of
@@ -27,8 +25,6 @@ from inferplan.rehearsal.engine.wait.waiter import Interrupted, Waiter
 from inferplan.rehearsal.engine.wire.recording import Registration
 from inferplan.rehearsal.engine.wire.values import Secret, has_secret, has_unknown, mark_secrets, reveal, with_unknown_from, without_secrets
 from inferplan.rehearsal.errors import DiskFullError, ObjectFailed, RegistrationRefused
-
-Object = dict[str, Any]
 
 _NOT_AWAITED: Final = {
     "Ingress": "did not wait for its address: a simulated cluster has no ingress controller",

@@ -1,7 +1,5 @@
 """Fields of an object by owner, from `metadata.managedFields`. Pure functions."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The objects that belong to the resources of a program, by the journal."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any

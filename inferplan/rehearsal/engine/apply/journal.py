@@ -7,8 +7,6 @@ A journal that was cut off, replaced or filled with something else is `damaged`;
 Inputs are masked with that uid as key, and only the owner can read the file. Resources outside Kubernetes are not recorded.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

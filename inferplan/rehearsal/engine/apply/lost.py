@@ -1,7 +1,5 @@
 """Finds the objects that a rehearsal applied to a cluster and that its journal does not name, by their field manager."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from inferplan.rehearsal.cluster.api import Api, ApiError

@@ -1,15 +1,13 @@
 """Apply (server-side, with our field manager, by force only on request) and delete single objects, and report what changed."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from inferplan.kube.field_owners import additions, is_taken_over
 from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
-from inferplan.rehearsal.engine.apply.fields import contains, content_of, taken_over, with_ignored
+from inferplan.rehearsal.engine.apply.fields import Object, contains, content_of, taken_over, with_ignored
 from inferplan.rehearsal.engine.apply.journal import MANAGER
 from inferplan.rehearsal.engine.apply.operators import reconcile
 from inferplan.rehearsal.engine.wait.object_events import ChangeKind, Key
@@ -17,8 +15,6 @@ from inferplan.rehearsal.engine.wait.readiness import annotation, unready
 from inferplan.rehearsal.engine.wait.reasons import immutable_fields, is_immutable, rejection
 from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.errors import ObjectFailed
-
-Object = dict[str, Any]
 
 _NAMESPACE_SECONDS: Final = 30.0
 

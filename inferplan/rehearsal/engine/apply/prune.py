@@ -1,7 +1,5 @@
 """Delete the objects in a journal that are no longer declared, dependents first, also protected ones, for which the reason says so."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed

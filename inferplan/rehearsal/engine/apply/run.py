@@ -1,7 +1,5 @@
 """The commands `up` and `down`, one at a time: run the program, apply its objects, and prune the others unless something failed."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

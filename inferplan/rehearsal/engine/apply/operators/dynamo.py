@@ -4,14 +4,10 @@ Names and labels are those of Dynamo v1.4. Without Grove the operator creates De
 Deployment here, with a pod for each node. Planners, its images, commands, variables and probes are missing: no container runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import Any
 
-from inferplan.rehearsal.engine.apply.operators.stub import Stub, child, marked
+from inferplan.rehearsal.engine.apply.operators.stub import Object, Stub, child, marked
 
-Object = dict[str, Any]
 _PREFIX = "nvidia.com/dynamo-"
 _HTTP = {"name": "http", "port": 8000, "targetPort": 8000}
 _STRATEGY = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}

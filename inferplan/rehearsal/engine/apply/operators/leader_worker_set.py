@@ -4,14 +4,9 @@ Names, labels and variables are those of LeaderWorkerSet v0.10.0. Differences: t
 is not recreated with one of its pods, and the webhook's group and worker index are missing from pods.
 """
 
-from __future__ import annotations
-
 import hashlib
-from typing import Any
 
-from inferplan.rehearsal.engine.apply.operators.stub import Stub, child, marked, with_environment
-
-Object = dict[str, Any]
+from inferplan.rehearsal.engine.apply.operators.stub import Object, Stub, child, marked, with_environment
 
 _PREFIX = "leaderworkerset.sigs.k8s.io/"
 _POD_INDEX = {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}}

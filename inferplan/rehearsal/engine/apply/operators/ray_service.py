@@ -5,14 +5,8 @@ autoscaler's account are missing: no container runs. A changed cluster starts ne
 one is ready; with `upgradeStrategy` None the old one stays, as with KubeRay.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
-from inferplan.rehearsal.engine.apply.operators.stub import Stub, child, digest, marked
+from inferplan.rehearsal.engine.apply.operators.stub import Object, Stub, child, digest, marked
 from inferplan.rehearsal.errors import ObjectFailed
-
-Object = dict[str, Any]
 
 _SERVE_PORT = 8000
 _PORTS = {"client": 10001, "gcs-server": 6379, "dashboard": 8265, "serve": _SERVE_PORT}

@@ -1,24 +1,20 @@
 """Create, await and delete the children that an operator would create, while `up` and `down` run, and say so in the status."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from inferplan.rehearsal.cluster.api import Api, ApiError
 from inferplan.rehearsal.engine.apply.operators import dynamo, leader_worker_set, ray_service
-from inferplan.rehearsal.engine.apply.operators.stub import Stub
+from inferplan.rehearsal.engine.apply.operators.stub import Object, Stub
 from inferplan.rehearsal.engine.wait.object_events import Key, Target, key_of
 from inferplan.rehearsal.engine.wait.readiness import READY, Readiness, condition, ready_addresses, rule_for
 from inferplan.rehearsal.engine.wait.reasons import rejection
 from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.engine.wait.watching import Watching
 from inferplan.rehearsal.errors import ObjectFailed
-
-Object = dict[str, Any]
 
 MANAGER: Final = "inferplan-stub"
 _STUBS: Final[dict[str, Callable[[Object, list[Object]], Stub]]] = {

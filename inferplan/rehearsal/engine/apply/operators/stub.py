@@ -1,7 +1,5 @@
 """The result of a stub operator for one object: children and status, as plain data."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
