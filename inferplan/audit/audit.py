@@ -4,7 +4,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from inferplan.audit.assumptions import assume
 from inferplan.audit.deployed import Deployed
@@ -22,7 +22,7 @@ from inferplan.rehearsal.cluster.upgrade import upgrade
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.progress import Progress
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES
-from inferplan.review.findings import Finding
+from inferplan.review.findings import Finding, Findings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,24 +45,8 @@ class Request:
     target: str = VERSIONS[0]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """The findings of an audit and what the cluster did: the order of NEW, and the seconds."""
-
-    findings: tuple[Finding, ...]
-    seconds: float
-    kubernetes: str
-    order: tuple[str, ...] = ()
-    recreated: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = field(default=())
-
-    @property
-    def blocked(self) -> bool:
-        return any(each.weight == "blocked" for each in self.findings)
-
-
-def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> Result:
-    """Run one audit on a simulated cluster of its own, which is deleted after it. Raises InputError, RehearsalError."""
+def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> Findings:
+    """Run one audit on a simulated cluster of its own, which is deleted after it; the caller names the sides. Raises InputError, RehearsalError."""
     for side in (request.old or (), request.new):
         if errors := list(doubled(side, request.namespace)):
             raise InputError(errors)
@@ -89,13 +73,16 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> R
         if request.drain:
             say(f"draining {sum(each['kind'] == 'Node' for each in request.nodes)} nodes, one after the other")
             findings += drained(session, new, request.nodes, request.limit)
-        return Result(
-            findings=ordered(findings),
-            seconds=time.monotonic() - began,
-            kubernetes=cluster.version,
+        return Findings(
+            stack="",
+            base="",
+            head="",
+            outcome="blocked" if any(each.weight == "blocked" for each in findings) else "ready",
+            seconds=round(time.monotonic() - began, 1),
             order=tuple(map(str, new.declared)),
-            recreated=tuple(f"{key}: {reason}" for key, reason in new.recreated.items()),
-            deleted=tuple(map(str, new.deleted)),
+            replaced=tuple(f"{key}: {reason}" for key, reason in new.recreated.items()),
+            pruned=tuple(map(str, new.deleted)),
+            details=ordered(findings),
         )
 
 

@@ -1,12 +1,13 @@
 """Reads the Kubernetes objects of any Pulumi program from its engine events, before and after the change."""
 
 import base64
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from inferplan.audit.manifest import InputError, Manifest, Object, problems
+from inferplan.kube.paths import mapping
+from inferplan.review.reading.records import GIVE, EventsError, records
 
 _UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 _HIDDEN = "[secret]"
@@ -33,19 +34,17 @@ def sides_of(path: Path) -> tuple[tuple[Manifest, ...] | None, tuple[Manifest, .
 
 
 def _steps(path: Path) -> Iterator[tuple[int, Object]]:
+    ends: list[str] = []
     try:
-        text = path.read_text(encoding="utf-8")
-        if text.lstrip().startswith("{") and '"steps"' in text[:100_000] and "\n{" not in text.strip():
-            yield from ((1, each) for each in json.loads(text)["steps"])
-            return
-        for number, line in enumerate(text.splitlines(), 1):
-            if line.strip():
-                event = json.loads(line)
-                metadata = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata")
-                if isinstance(metadata, dict):
-                    yield number, metadata
-    except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        raise InputError([f"{path}:1: These are not engine events: {error}. Write them with pulumi preview --json."]) from error
+        with path.open("rb") as stream:
+            for line, record in records(stream, str(path), ends.append):
+                listed = record.get("steps") if isinstance(record, dict) else None
+                metadata = mapping(record, "resourcePreEvent", "metadata") or mapping(record, "resOutputsEvent", "metadata")
+                yield from ((line, each) for each in (*(listed if isinstance(listed, list) else ()), metadata) if isinstance(each, dict))
+    except EventsError as error:
+        raise InputError([str(error)]) from error
+    if ends:
+        raise InputError([f"{path}: {ends[0]}. {GIVE}"])
 
 
 def _body(state: Any, urn: str) -> Object | None:

@@ -13,32 +13,10 @@ from inferplan.kube.paths import MISSING, mapping, parse, text_of, value_at
 from inferplan.kube.quantity import amount
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.reasons import chain
+from inferplan.tables import table
 
 _INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+\w)")
-# Words of the scheduler, the API server and its admission, and the field of the pod that they are about.
-_FIELDS: Final = (
-    (r"exceeded quota", "resources"),
-    (r"PriorityClass|priority class", "priorityClassName"),
-    (r"RuntimeClass|runtimeclass", "runtimeClassName"),
-    (r"serviceaccount|service account", "serviceAccountName"),
-    (r"persistentvolumeclaim|unbound immediate|volume node affinity", "volumes"),
-    (r"untolerated taint", "tolerations"),
-    (r"pod anti-affinity|pod affinity", "affinity"),
-    (r"topology spread", "topologySpreadConstraints"),
-    (r"free ports", "containers[0].ports"),
-    (r"node affinity/selector|node selector", "nodeSelector"),
-    (r"violates PodSecurity", "containers[0].securityContext"),
-    (r"resource claim|resourceclaim|cannot allocate all claims", "resourceClaims"),
-    (r"scheduling gate|SchedulingGated", "schedulingGates"),
-)
-
-
-# What old pods hold besides accelerators, by the scheduler's words.
-_HELD: Final = (
-    (r"cannot allocate all claims", "claimed devices"),
-    (r"anti-affinity|topology spread", "the nodes from which the rule keeps others"),
-    (r"free ports", "the ports of their nodes"),
-)
+_TABLE: Final = table("audit/placement.toml")
 
 
 def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
@@ -46,7 +24,7 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     path = next((path for path, _ in templates(manifest.body)), ())
     resources = [each for each in _INSUFFICIENT.findall(reason) if vendor_of(each)] or _INSUFFICIENT.findall(reason)
     fields = [resources_field(manifest.body, each) for each in resources] + [*_limited(reason, manifest)]
-    fields += [text_of((*path, "spec")) + f".{name}" for words, name in _FIELDS if re.search(words, reason)]
+    fields += [text_of((*path, "spec")) + f".{name}" for words, name in _TABLE["fields"].items() if re.search(words, reason)]
     fields = [_written(each, manifest) for each in fields if each]
     if not fields:
         return text_of((*path, "spec")) if path or manifest.kind == "Pod" else "spec"
@@ -86,7 +64,7 @@ def _value(manifest: Manifest, field: str) -> Any:
 def blocking_pods(session: Session, key: Key, manifest: Manifest, before: Manifest | None, reason: str) -> str:
     """The old pods that hold what pending pods of `key` need by `reason` and would get, as a clause; "" if there are none."""
     field = blamed_field(reason, manifest, before)
-    what = next((what for words, what in _HELD if re.search(words, reason)), "")
+    what = next((what for words, what in _TABLE["held"].items() if re.search(words, reason)), "")
     # Pods of one workload need the same.
     pending = {str(requests_of(each["spec"])): each for each in _pods(session, key) if not each["spec"].get("nodeName")}
     for pod in pending.values():

@@ -10,6 +10,7 @@ from typing import Final
 from inferplan.audit.history import History, stub_volume
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
+from inferplan.audit.templates import TABLE
 from inferplan.kube.field_owners import entries
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
@@ -25,19 +26,11 @@ from inferplan.rehearsal.errors import ObjectFailed
 STUB_CLASS: Final = "inferplan.dev/stub"
 """The provisioner of assumed storage classes."""
 
-_WATCHED: Final = (
-    *(("v1", kind) for kind in ("Pod", "Service", "Event", "PersistentVolumeClaim", "Node", "Namespace")),
-    *(("apps/v1", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
-    ("batch/v1", "Job"),
-    ("discovery.k8s.io/v1", "EndpointSlice"),
-    ("policy/v1", "PodDisruptionBudget"),
-)
 _QUIET_SECONDS: Final = 6.0
 """The scheduler retries a pending pod every 2 s, so nothing follows after this time without a change."""
 _CALM_SECONDS: Final = 0.6
 _PAUSE_SECONDS: Final = 0.15
 _DELETE_SECONDS: Final = 20.0
-_ADMISSION: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
 
 
 class Session:
@@ -57,7 +50,7 @@ class Session:
         """The versions of applied objects that the watches have not shown yet."""
         self._lists: dict[Resource, dict[tuple[str, str], Object]] = {}
         """Copies of whole kinds, so that an audit does not ask for each object by itself; `refresh` forgets them."""
-        for api_version, kind in _WATCHED:
+        for api_version, kind in TABLE["watched"]:
             self.watching.observe(api_version, kind)
 
     def close(self) -> None:
@@ -89,7 +82,7 @@ class Session:
         resource = self.resource(manifest)
         key = self.key(manifest, resource)
         body = _body(manifest, key)
-        if manifest.kind in _ADMISSION:
+        if manifest.kind in TABLE["admission"]:
             dry_run = True  # their servers do not run here, and without an answer the API server rejects everything
         path, query = resource.path(key.namespace, key.name), {"fieldManager": manager, "fieldValidation": "Strict"}
         with self.watching.idle.busy():

@@ -1,11 +1,11 @@
 """Audits manifests that inferplan did not write: on a simulated cluster, by the policy pack, and as a report on the change."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from inferplan.audit.audit import Request, Result
+from inferplan.audit.audit import Request
 from inferplan.audit.audit import audit as run_audit
 from inferplan.audit.fleet import load_objects, node_objects, read_fleet
 from inferplan.audit.manifest import InputError
@@ -95,26 +95,12 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
             limit=timeout,
             target=target,
         )
+        base = "an empty cluster" if old is None else str(old)
         result = run_audit(request, progress, say)
+        record = replace(result, stack=Path(new).name, base=base, head=str(new), nodes=f"those of {nodes.name}")
     except InputError as error:
         raise RequestError("\n".join(error.errors)) from error
-    record = _findings(result, str(new), old, nodes)
     return Audit(findings=record, report=change_report(record, request.old, request.new, request.nodes, policy=policy))
-
-
-def _findings(result: Result, new: str, old: str | Path | None, nodes: Path) -> Findings:
-    return Findings(
-        stack=Path(new).name,
-        base="an empty cluster" if old is None else str(old),
-        head=new,
-        outcome="blocked" if result.blocked else "ready",
-        seconds=round(result.seconds, 1),
-        nodes=f"those of {nodes.name}",
-        order=result.order,
-        replaced=result.recreated,
-        pruned=result.deleted,
-        details=result.findings,
-    )
 
 
 def read_nodes(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
