@@ -22,7 +22,10 @@ _ROUTES = ("Ingress", "HTTPRoute", "GRPCRoute")
 def stack_risks(preview: Preview, figures: Figures, guards: Guards | None, *, others: Iterable[Risk] = ()) -> tuple[Risk, ...]:
     facts = stated_facts(preview)
     stated = sorted(fact_risks(preview, facts), key=lambda each: each.order)
-    direct = sorted(held(_softened(_accepted(preview, guards), preview, facts), preview), key=lambda each: each.order)
+    # The order of an engine's events differs from run to run. A component comes before its objects, which often have the same risk.
+    direct = sorted(
+        held(_softened(_accepted(preview, guards), preview, facts), preview), key=lambda each: (each.order, each.urn.count("$"), each.urn)
+    )
     risks = once(
         (
             *lost_access(preview, facts),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from itertools import permutations
 
 import pytest
 
@@ -48,6 +50,14 @@ def test_a_changed_host_is_reported_once_for_its_object():
         step("update", "kubernetes:networking.k8s.io/v1:Ingress", "way", rules_old, rules_new),
     )
     assert [(what, name) for what, name, _ in found] == [("changes its host", "gateway")]
+
+
+def test_the_order_of_events_changes_nothing():
+    batch = "kubernetes:batch/v1:Job"
+    job = {"spec": {"template": {"spec": {"containers": [{"name": "copy", "envFrom": [{"secretRef": {"name": "old"}}]}]}}}}
+    other = json.loads(json.dumps(job).replace('"old"', '"other"'))
+    events = [step("replace", batch, name, job, other, keys=["spec"]) for name in ("qwen", "falcon", "mistral")]
+    assert len({str(render(report_on(*order))) for order in permutations(events)}) == 1
 
 
 def test_a_removed_component_is_reported_by_its_resources():
