@@ -24,7 +24,7 @@ _UNCONDITIONAL = re.compile(r"(/bin/|/usr/bin/)?(true|sh|bash|echo)|-c|:|exit 0|
 _ENDS = re.compile(
     r"(?<![\w./-])((/usr)?/s?bin/)?(p?kill(?!\s+(-s )?-?0\b)|killall5?|shutdown|reboot|poweroff|halt)(?![\w.=-])"
     r"|^/(\S*/)?(quit\w*|shutdown|exit|kill|stop|terminate|restart)$"
-    r"|^((/bin/)?(ba)?sh -c )?((/usr)?(/bin/)?false|exit [1-9]\d*)$"
+    r"|^((/bin/)?(ba)?sh -c )?((/usr)?(/bin/)?false|exit [1-9][0-9]*)$"
 )
 _GENERATES = re.compile(r"/v1/(chat/)?(completions|responses|messages)|/(generate|infer|health_generate)\b")
 # Options that give requests time to finish.

@@ -34,7 +34,7 @@ SECRET_KINDS = ("kubernetes:core:Secret", "aws:secretsmanager:", "aws:rds:")
 VALUES = (("data",), ("variables",))
 CODE = (".py", ".sh", ".js", ".lua", ".go")
 # Parts of texts in the parameter store that are public: ids and ARNs of AWS, numbers, paths, hosts and words.
-PUBLIC = re.compile(r"[a-z]+-[0-9a-f]{8,17}|arn:aws[\w-]*:[^@]+|[\d.:/]+|(https?://)?[a-z0-9.:/-]*[a-z][a-z0-9.:/_@-]*|[A-Z]?[a-z]+|")
+PUBLIC = re.compile(r"[a-z]+-[0-9a-f]{8,17}|arn:aws[\w-]*:[^@]+|[0-9.:/]+|(https?://)?[a-z0-9.:/-]*[a-z][a-z0-9.:/_@-]*|[A-Z]?[a-z]+|")
 OPAQUE_WORDS = re.compile(r"[,\s\"'{}\[\]]+")
 SECRET_ENTRIES = re.compile(r"(?i)^(.*[-_.])?(api[-_]?key|token|password|secret[-_]?key)$")
 USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ec2:LaunchConfiguration")
