@@ -1,4 +1,7 @@
-"""Fixtures for tests on the real control plane: one cluster per session, and temporary state for other tests."""
+"""Fixtures for tests on the real control plane: a cluster that all tests of this folder share, and temporary state for other tests.
+
+Their scope is this package: a control plane that idles until the end of the session would take processor time from the tests of other folders.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from inferplan.rehearsal.progress import plain
 from tests.rehearsal.commands import inferplan, started, up
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def state_directory(tmp_path_factory):
-    """A state directory of this session's own, so that no test meets a cluster that somebody uses."""
+    """A state directory of these tests' own, so that no test meets a cluster that somebody uses."""
     # The system's temporary directory, not pytest's: paths stay short enough to read in an error.
     directory = tmp_path_factory.mktemp("state").resolve()
     with pytest.MonkeyPatch.context() as patch:
@@ -29,13 +32,13 @@ def state_directory(tmp_path_factory):
     shutil.rmtree(directory, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
-    """A running simulated cluster that all tests of the session share; make names unique, or use namespaces."""
+    """A running simulated cluster that all tests of this folder share; make names unique, or use namespaces."""
     return start("shared", plain)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def local_up(tmp_path_factory):
     """A state directory in which `local` is up, and what the command that brought it up printed."""
     directory = tmp_path_factory.mktemp("local")
