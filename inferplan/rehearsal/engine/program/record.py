@@ -6,10 +6,8 @@ import contextvars
 import functools
 import gc
 import runpy
-import threading
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -21,6 +19,7 @@ from pulumi.runtime import settings as runtime_settings
 from pulumi.runtime.config import set_all_config
 from pulumi.runtime.proto import source_pb2
 
+from inferplan.rehearsal.engine.program.executor import Executor
 from inferplan.rehearsal.engine.program.monitor import Monitor, Realized
 from inferplan.rehearsal.engine.providers import aws
 from inferplan.rehearsal.engine.providers.kubernetes import is_object
@@ -30,39 +29,6 @@ from inferplan.rehearsal.errors import ProgramFailed, RegistrationRefused, Rehea
 P = ParamSpec("P")
 _CANCEL_SECONDS = 5.0
 _STACK_TRACE = "_get_stack_trace"
-
-
-class _Executor(ThreadPoolExecutor):
-    """Runs each function immediately, or in a thread of its own that ends with it if the monitor waits (`threads`).
-
-    A pool would keep a thread for each object that was awaited: with thousands of idle threads, the kernel needs longer for every lock.
-    """
-
-    def __init__(self, *, threads: bool) -> None:
-        super().__init__(1)
-        self._own, self._started = threads, list[threading.Thread]()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run `fn` and return its outcome."""
-        future: Future[Any] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(fn(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - the future carries every outcome to its reader
-                future.set_exception(error)
-
-        if self._own:
-            self._started.append(threading.Thread(target=run, name="register", daemon=True))
-            self._started[-1].start()
-        else:
-            run()
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001 - as in the base class
-        """Return when every function has returned."""
-        for each in self._started:
-            each.join()
 
 
 class _Exit(Exception):  # noqa: N818 - carries a SystemExit through the event loop, which would stop on one
@@ -131,7 +97,7 @@ def run(
     loop = asyncio.new_event_loop()
     # A failed program leaves futures that are never read; the failure itself is raised below.
     loop.set_exception_handler(lambda _loop, _context: None)
-    executor = _Executor(threads=waits)
+    executor = Executor(threads=waits)
     loop.set_default_executor(executor)
     try:
         with _without_stack_traces():
