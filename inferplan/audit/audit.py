@@ -18,7 +18,7 @@ from inferplan.audit.session import Session
 from inferplan.audit.sources import doubled
 from inferplan.rehearsal.cluster import Cluster, delete, start
 from inferplan.rehearsal.cluster.definitions import installer
-from inferplan.rehearsal.cluster.upgrade import upgrade
+from inferplan.rehearsal.cluster.making import upgrade
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.progress import Progress
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inferplan.rehearsal.cluster import start
-from inferplan.rehearsal.engine.apply.lost import unrecorded
+from inferplan.rehearsal.engine.apply.inventory import unrecorded
 from tests.lanes import in_full
 from tests.rehearsal.commands import ROOT, changed_objects, inferplan, up
 

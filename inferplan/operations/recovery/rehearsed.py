@@ -19,8 +19,8 @@ def running_cluster(workspace: Workspace) -> Cluster:
 
 def findings(cluster: Cluster) -> Iterator[str]:
     """One sentence for each object that the last run did not finish, and for each that is gone since."""
+    from inferplan.rehearsal.engine.apply.inventory import unrecorded
     from inferplan.rehearsal.engine.apply.journal import load
-    from inferplan.rehearsal.engine.apply.lost import unrecorded
 
     live = LiveCluster(cluster.get)
     entries, damage = load(cluster.directory, cluster.uid)

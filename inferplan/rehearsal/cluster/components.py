@@ -74,15 +74,9 @@ def health_url(component: str, layout: Layout) -> str | None:
 
 def scheduler_configuration(layout: Layout) -> bytes:
     """The scheduler's configuration: one replica, no request limit, and a retry of pending pods within two seconds."""
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(layout.kubeconfig), "qps": 500, "burst": 1000},
-        "leaderElection": {"leaderElect": False},
-        "podInitialBackoffSeconds": 1,
-        "podMaxBackoffSeconds": 2,
-        "enableProfiling": False,
-    }
+    settings = table("rehearsal/cluster/commands.toml")["scheduler"]
+    connection = {"kubeconfig": str(layout.kubeconfig), **settings["clientConnection"]}
+    document = {**settings, "clientConnection": connection}
     return json.dumps(document, indent=2).encode() + b"\n"
 
 

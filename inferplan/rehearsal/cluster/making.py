@@ -1,8 +1,9 @@
-"""Create a cluster, or repair one. On failure both end every process that they started, and keep the logs."""
+"""Create a cluster, repair one, or upgrade its control plane. On failure all end every process that they started, and keep the logs."""
 
 import hashlib
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from inferplan.rehearsal.cluster import processes
@@ -22,7 +23,8 @@ from inferplan.rehearsal.cluster.startup import PortTakenError, Startup, free_po
 from inferplan.rehearsal.errors import ClusterError
 from inferplan.rehearsal.files import write_atomically
 from inferplan.rehearsal.progress import Notice, Progress
-from inferplan.rehearsal.toolchain.build import Toolchain, ensure, toolchain_digest
+from inferplan.rehearsal.toolchain.build import Toolchain, ensure, ensure_source, toolchain_digest
+from inferplan.rehearsal.toolchain.pins import Source
 
 _ATTEMPTS = 3
 _PORT_SECONDS = 10.0
@@ -138,3 +140,17 @@ def _repairs(record: Record, failing: dict[str, str]) -> list[str]:
     if len(failing) == len(COMPONENTS):
         return ["the control plane was stopped, so it is started again with its data"]
     return [f"{component} {text}, so it is started again" for component, text in failing.items()]
+
+
+def upgrade(cluster: Cluster, target: Source, progress: Progress) -> Cluster:
+    """The cluster with the control plane `target`, built if missing, on the same ports; its data stays in etcd. Raises RehearsalError.
+
+    Its record keeps the old version: the next `start` of the cluster repairs it with the programs that this checkout pins.
+    """
+    directory = ensure_source(target, progress)
+    programs = ensure(progress).programs | {name: directory / name for name, _ in target.programs}
+    # A new kwok would wait for the leases of the nodes to end; the old one reconnects.
+    components = tuple(name for name, _ in target.programs)
+    processes.end(cluster.directory, components)
+    Startup(Layout(cluster.directory, cluster.ports), programs, progress).bring_up(components)
+    return replace(cluster, version=target.version)

@@ -6,10 +6,12 @@ import base64
 import datetime
 import ipaddress
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inferplan.rehearsal.files import write_atomically
+from inferplan.tables import table
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -17,33 +19,20 @@ if TYPE_CHECKING:
 
 PROXY_NAME = "proxy"
 """The common name of the API server's certificate towards API servers that it aggregates."""
-
+_TABLE = table("rehearsal/cluster/pki.toml")
 _VALID = datetime.timedelta(days=3650)
 _CLOCK_SKEW = datetime.timedelta(days=1)
-_SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
-_SERVER_ADDRESSES = ("127.0.0.1", "10.0.0.1")
-# The API server proves who a forwarded request is from by `proxy`; its authority signs nothing else.
-_CERTIFICATES = (
-    ("ca", "inferplan", "ca", ()),
-    ("server", "inferplan", "ca", ("SERVER_AUTH",)),
-    ("admin", "system:masters", "ca", ("CLIENT_AUTH",)),
-    ("proxy-ca", "inferplan", "proxy-ca", ()),
-    (PROXY_NAME, "inferplan", "proxy-ca", ("CLIENT_AUTH",)),
-)
-"""Name, organization, issuer and purposes of each certificate."""
-_AUTHORITY_NAMES = {"ca": "inferplan-rehearsal", "proxy-ca": "inferplan-rehearsal-proxy"}
-_NO_KEY_USAGES = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only")
 
 
 def write_pki(directory: Path) -> None:
-    """Write certificate and key of each row of `_CERTIFICATES` and the key `tokens.key` to `directory`, mode 0600."""
+    """Write certificate and key of each row of `pki.toml` and the key `tokens.key` to `directory`, mode 0600."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     directory.mkdir(mode=0o700, exist_ok=True)
-    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in (*(row[0] for row in _CERTIFICATES), "tokens")}
-    for name, organization, issuer, purposes in _CERTIFICATES:
-        signed = certificate(name, organization, keys[name], (issuer, keys[issuer]), purposes)
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in (*_TABLE["certificates"], "tokens")}
+    for name, row in _TABLE["certificates"].items():
+        signed = certificate(name, row["organization"], keys[name], (row["issuer"], keys[row["issuer"]]), tuple(row.get("purposes", ())))
         write_atomically(directory / f"{name}.crt", signed.public_bytes(serialization.Encoding.PEM))
     for name, key in keys.items():
         write_atomically(directory / f"{name}.key", private_bytes(key))
@@ -62,7 +51,7 @@ def certificate(
     key: EllipticCurvePrivateKey,
     issuer: tuple[str, EllipticCurvePrivateKey],
     purposes: tuple[str, ...],
-    names: tuple[str, ...] = _SERVER_NAMES,
+    names: Sequence[str] = _TABLE["names"],
 ) -> x509.Certificate:
     """A certificate with the DNS `names` that `issuer` signs for `purposes`; without purposes, an authority."""
     from cryptography import x509
@@ -73,10 +62,10 @@ def certificate(
         parts = ((NameOID.ORGANIZATION_NAME, organization), (NameOID.COMMON_NAME, common_name))
         return x509.Name([x509.NameAttribute(*part) for part in parts])
 
-    issuer_name = subject("inferplan", _AUTHORITY_NAMES[issuer[0]])
+    issuer_name = subject("inferplan", _TABLE["authorities"][issuer[0]])
     is_authority = not purposes
     now = datetime.datetime.now(datetime.UTC)
-    usages = {"digital_signature": True, **dict.fromkeys(_NO_KEY_USAGES, False)}
+    usages = {"digital_signature": True, **dict.fromkeys(_TABLE["unused"], False)}
     builder = (
         x509.CertificateBuilder()
         .subject_name(issuer_name if is_authority else subject(organization, name))
@@ -91,7 +80,7 @@ def certificate(
     if is_authority:
         builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     else:
-        addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in _SERVER_ADDRESSES]
+        addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in _TABLE["addresses"]]
         builder = (
             builder.add_extension(x509.ExtendedKeyUsage([getattr(ExtendedKeyUsageOID, each) for each in purposes]), critical=False)
             .add_extension(x509.SubjectAlternativeName([*map(x509.DNSName, names), *addresses]), critical=False)

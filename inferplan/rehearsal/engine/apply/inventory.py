@@ -1,13 +1,14 @@
-"""The objects that belong to the resources of a program, by the journal."""
+"""The objects that belong to the resources of a program, by the journal, and those that it does not name, by their field manager."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from inferplan.rehearsal.cluster.api import Api, ApiError
 from inferplan.rehearsal.engine.apply.journal import ADOPTED, Entry, Journal, is_applied
 from inferplan.rehearsal.engine.plan.steps import already_exists
 from inferplan.rehearsal.engine.providers.kubernetes import is_autonamed, metadata_of
-from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.rehearsal.engine.wait.object_events import Key, key_of
 from inferplan.rehearsal.engine.wire.recording import Registration
 from inferplan.rehearsal.errors import ObjectFailed
 
@@ -58,3 +59,28 @@ def _is_named(key: Key, registration: Registration) -> bool:
         return False
     same_namespace = metadata_of(registration.inputs).get("namespace") in (None, key.namespace)
     return same_namespace and key.name.rpartition("-")[0] == registration.name
+
+
+def adopt_lost(api: Api, journal: Journal) -> list[Key]:
+    """Add each object that was applied and is not in `journal` to it; returns their keys."""
+    lost = list(unrecorded(api, journal.entries()))
+    for key, api_version in lost:
+        journal.adopt(key, api_version)
+    return [key for key, _ in lost]
+
+
+def unrecorded(api: Api, recorded: Collection[Key]) -> Iterator[tuple[Key, str]]:
+    """Each object in the cluster that a rehearsal applied and that is not `recorded`, with its API version."""
+    listed: set[tuple[str, str]] = set()
+    for (api_version, kind), resource in api.kinds().items():
+        if (about := (api_version.rpartition("/")[0], kind)) in listed:
+            continue
+        listed.add(about)
+        try:
+            items = api.request("GET", resource.path()).get("items") or ()
+        except ApiError:
+            continue  # kinds that are only created, such as reviews of access
+        for each in items:
+            key = key_of({**each, "kind": kind})
+            if is_applied(each) and key not in recorded:
+                yield key, api_version

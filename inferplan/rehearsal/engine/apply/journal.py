@@ -3,7 +3,7 @@
 Each line is one fact in JSON, appended and fsync'd *before* the request, so that a run that is killed leaves no unknown object.
 Entries are keyed by kind, namespace and name, not by URN: a renamed object stays under its old name until it is deleted. An
 incomplete last line after a crash is dropped; its request was not sent. The journal is valid for the cluster with its uid only.
-A journal that was cut off, replaced or filled with something else is `damaged`; its objects are found by their field manager (lost.py).
+A journal that was cut off, replaced or filled with something else is `damaged`; its objects are found by their field manager (inventory.py).
 Inputs are masked with that uid as key, and only the owner can read the file. Resources outside Kubernetes are not recorded.
 """
 

@@ -11,18 +11,9 @@ from inferplan.rehearsal.engine.apply.objects import Objects
 from inferplan.rehearsal.engine.wait.object_events import ApplyFailed, Deleted, Deleting, Failed, Target
 from inferplan.rehearsal.engine.wait.timeouts import limit_of
 from inferplan.rehearsal.errors import ObjectFailed
+from inferplan.tables import table
 
-# Deleted after other kinds, even without a dependency: pods need their node to end, claims wait for their pods.
-_RANKS: Final = {
-    "PersistentVolumeClaim": 1,
-    "ServiceAccount": 1,
-    "PersistentVolume": 2,
-    "ResourceQuota": 2,
-    "Namespace": 3,
-    "Node": 4,
-    "StorageClass": 4,
-    "CustomResourceDefinition": 4,
-}
+_RANKS: Final = table("rehearsal/engine/apply/ranks.toml")
 
 
 def waves(entries: Collection[Entry]) -> list[list[Entry]]:

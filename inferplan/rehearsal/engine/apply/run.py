@@ -12,8 +12,8 @@ from pathlib import Path
 
 from inferplan.rehearsal.cluster import Cluster, require_owned
 from inferplan.rehearsal.engine.apply.applier import Applier
+from inferplan.rehearsal.engine.apply.inventory import adopt_lost, unrecorded
 from inferplan.rehearsal.engine.apply.journal import ADOPTED, Journal, read_entries
-from inferplan.rehearsal.engine.apply.lost import adopt_lost, unrecorded
 from inferplan.rehearsal.engine.apply.objects import Objects
 from inferplan.rehearsal.engine.apply.prune import Pruner, target_of
 from inferplan.rehearsal.engine.program.monitor import Monitor
