@@ -107,6 +107,3 @@ def deployer(name: str) -> Deployer:
     row: dict[str, Any] = dict(_TABLE["deployers"][name])
     row |= {key: tuple(row.get(key, ())) for key in ("first", "keep", "recreate")}
     return Deployer(name=name, **row)
-
-
-NAMES: Final = tuple(_TABLE["deployers"])

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from inferplan.audit.deployed import Deployed
-from inferplan.audit.manifest import Object, finding
+from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.placement import blamed_field
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
@@ -29,20 +29,23 @@ def blocked_drains(session: Session, old: Deployed | None, new: Deployed) -> Ite
         if not expected or healthy < expected or status.get("disruptionsAllowed", 0):
             continue
         spec = manifest.body.get("spec") or {}
-        field = next((name for name in ("minAvailable", "maxUnavailable") if name in spec), "minAvailable")
+        field = _limit(manifest)
         before = old.manifests.get(key) if old else None
         same = old is None or (before is not None and before.body.get("spec") == spec and not _shrunk(old, new, key.namespace))
         reason = f"it allows no eviction although all {expected} of its pods are healthy ({field}: {spec.get(field)}), so a drain of their nodes never ends"
         yield finding("old-budget" if same else "budget", key, f"spec.{field}", reason, manifest)
 
 
-def _shrunk(old: Deployed, new: Deployed, namespace: str) -> bool:
-    def replicas(deployed: Deployed) -> dict[Key, int]:
-        specs = {key: each.body.get("spec") or {} for key, each in deployed.manifests.items() if key.namespace == namespace}
-        return {key: spec["replicas"] for key, spec in specs.items() if isinstance(spec.get("replicas"), int)}
+def _limit(budget: Manifest) -> str:
+    """The field that limits disruptions."""
+    return next((name for name in ("minAvailable", "maxUnavailable") if name in mapping(budget.body, "spec")), "minAvailable")
 
-    before, after = replicas(old), replicas(new)
-    return any(after[key] < count for key, count in before.items() if key in after)
+
+def _shrunk(old: Deployed, new: Deployed, namespace: str) -> bool:
+    """True if a workload in `namespace` has fewer replicas than before."""
+    before, after = ({key: mapping(each.body, "spec").get("replicas") for key, each in side.manifests.items()} for side in (old, new))
+    both = ((count, after.get(key)) for key, count in before.items() if key.namespace == namespace)
+    return any(isinstance(was, int) and isinstance(now, int) and now < was for was, now in both)
 
 
 def shared_budgets(old: Deployed | None, new: Deployed) -> Iterator[Finding]:
@@ -124,10 +127,9 @@ def _finding(deployed: Deployed, pod: Object, node: str, reason: str) -> Finding
     labels = pod["metadata"].get("labels") or {}
     for key, manifest in deployed.manifests.items():
         if key.kind == "PodDisruptionBudget" and key.namespace == pod["metadata"]["namespace"]:
-            selector = ((manifest.body.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
-            if all(labels.get(name) == value for name, value in selector.items()):
-                field = next((name for name in ("minAvailable", "maxUnavailable") if name in manifest.body["spec"]), "minAvailable")
+            selector = mapping(manifest.body, "spec", "selector", "matchLabels")
+            if selector.items() <= labels.items():
                 text = f"it blocks the drain of node {node} at pod {pod['metadata']['name']}: {reason}"
-                return finding("drain", key, f"spec.{field}", text, manifest)
+                return finding("drain", key, f"spec.{_limit(manifest)}", text, manifest)
     key = Key("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
     return finding("drain", key, "", f"it cannot be evicted from node {node}: {reason}", None)

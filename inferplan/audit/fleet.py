@@ -1,7 +1,7 @@
 """The nodes of an audit: a file that states pools of nodes becomes fake nodes, and recorded nodes become such a file."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -149,12 +149,9 @@ def load_objects(fleet: Fleet) -> list[Object]:
     counts = {pool.name: pool.count for pool in fleet.pools}
     for group, load in enumerate(fleet.load):
         for index in range(load.pods):
-            node = f"{load.pool}-{index % max(counts[load.pool], 1)}"
-            pods.append(_pod(f"load-{group}-{index}", node, {key: str(value) for key, value in load.requests.items()}))
+            node, requests = f"{load.pool}-{index % max(counts[load.pool], 1)}", {key: str(value) for key, value in load.requests.items()}
+            container = {"name": "load", "image": "load", "resources": {"requests": requests, "limits": requests}}
+            spec = {"nodeName": node, "containers": [container], "tolerations": [{"operator": "Exists"}]}
+            metadata = {"name": f"load-{group}-{index}", "namespace": "inferplan-load"}
+            pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     return pods
-
-
-def _pod(name: str, node: str, requests: Mapping[str, str]) -> dict[str, Any]:
-    container = {"name": "load", "image": "load", "resources": {"requests": dict(requests), "limits": dict(requests)}}
-    spec = {"nodeName": node, "containers": [container], "tolerations": [{"operator": "Exists"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "inferplan-load"}, "spec": spec}

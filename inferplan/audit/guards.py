@@ -32,10 +32,9 @@ def lost_references(session: Session, old: Deployed | None, new: Deployed) -> It
             identity = key.namespace, each.kind, each.name
             live = session.get(Key(each.kind, key.namespace, each.name), session.api.resource("v1", each.kind))
             if live is not None:
-                missing = [name for name in each.keys if name not in {**(live.get("data") or {}), **(live.get("binaryData") or {})}]
-                if missing:
-                    names = ", ".join(sorted({**(live.get("data") or {}), **(live.get("binaryData") or {})})) or "none"
-                    reason = f"{each.kind} {each.name} has no key {missing[0]!r}; its keys: {names}"
+                keys = {**(live.get("data") or {}), **(live.get("binaryData") or {})}
+                if missing := [name for name in each.keys if name not in keys]:
+                    reason = f"{each.kind} {each.name} has no key {missing[0]!r}; its keys: {', '.join(sorted(keys)) or 'none'}"
                     yield finding("lost", key, each.field, reason, manifest)
             elif identity in was or (old is not None and identity not in known and (key.namespace, each.name) not in made):
                 reason = f"{each.kind} {each.name} {'is deleted' if identity in was else 'does not exist'}, so its pods do not start"
@@ -96,11 +95,8 @@ def rejected_again(session: Session, old: Deployed | None, new: Deployed) -> Ite
 
 def _made_secret(manifest: Manifest) -> str:
     """The name of the Secret that an operator makes from an object, "" for other objects."""
-    for path in TABLE["makers"].get(manifest.kind, ()):
-        value = value_at(manifest.body, tuple(path.split(".")))
-        if isinstance(value, str):
-            return value
-    return ""
+    values = (value_at(manifest.body, tuple(path.split("."))) for path in TABLE["makers"].get(manifest.kind, ()))
+    return next((value for value in values if isinstance(value, str)), "")
 
 
 def double_owners(old: Deployed | None, new: Deployed) -> Iterator[Finding]:

@@ -70,17 +70,14 @@ def _rejections(session: Session, old: Deployed | None, new: Deployed) -> Iterat
         name = _named(session, each.manifest)
         known = (each.manifest.kind, each.manifest.name, each.message) in before
         yield finding("old" if known else each.code, name, each.field, each.message, each.manifest)
-    if new.rejections and new.skipped:
+    if new.skipped:
         names = ", ".join(f"{each.kind} {each.name}" for each in new.skipped[:5])
         more = f" and {len(new.skipped) - 5} more" if len(new.skipped) > 5 else ""
-        first = new.rejections[0].manifest
-        yield finding("skipped", f"{len(new.skipped)} objects", "", f"{names}{more}, because {first.kind} {first.name} was rejected", first)
-    elif new.skipped:
-        waiting = next(iter(new.surplus), None)
-        names = ", ".join(f"{each.kind} {each.name}" for each in new.skipped[:5])
-        yield finding(
-            "skipped", f"{len(new.skipped)} objects", "", f"{names}, because {waiting} of an earlier wave is not ready", new.skipped[0]
-        )
+        cause, first = f"{next(iter(new.surplus), None)} of an earlier wave is not ready", new.skipped[0]
+        if new.rejections:
+            first = new.rejections[0].manifest
+            cause = f"{first.kind} {first.name} was rejected"
+        yield finding("skipped", f"{len(new.skipped)} objects", "", f"{names}{more}, because {cause}", first)
 
 
 def _named(session: Session, manifest: Manifest) -> str:
@@ -134,9 +131,6 @@ def _removed(old: Deployed | None, new: Deployed) -> Iterator[Finding]:
     for key, reason in new.stuck.items():
         manifest = new.deleted.get(key) or new.declared.get(key) or (old.manifests.get(key) if old else None)
         yield finding("stuck", key, "metadata.finalizers", reason, manifest)
+    why = "something was rejected, so nothing was deleted" if new.rejections else "the deployer does not delete it"
     for key, manifest in new.left.items():
-        yield finding("left", key, "", f"it is no longer declared, and stays: {_why_left(new)}", manifest)
-
-
-def _why_left(new: Deployed) -> str:
-    return "something was rejected, so nothing was deleted" if new.rejections else "the deployer does not delete it"
+        yield finding("left", key, "", f"it is no longer declared, and stays: {why}", manifest)

@@ -33,26 +33,21 @@ def _without(
         return  # it is scaled to zero
     had = session.history.gap(key, since) > 0
     lost = " since the change; before it had one" if had else ""
+    code, field, names = "no-endpoint", "spec.selector", ", ".join(map(str, servers))
     if not servers:
         operators = sorted({f"{each.kind} {each.name}" for each in new.manifests.values() if "." in each.group and not _is_builtin(each)})
         reason = f"no pod template has the labels of its selector{lost}"
         if operators and not had:
-            reason = f"{reason}; pods of {', '.join(operators[:3])} may"
-            yield finding("stub", key, "spec.selector", reason, manifest)
-            return
-        code = "old" if old is not None and key in old.manifests and not had else "no-endpoint"
-        yield finding(code, key, "spec.selector", reason, manifest)
-        return
-    names = ", ".join(map(str, servers))
-    if wrong := _unnamed_port(manifest, servers):
-        reason = f"no container of {names} has a port named {wrong[1]!r}"
-        yield finding("no-endpoint", key, wrong[0], reason, manifest)
-        return
-    unready = [each for each in servers if each in new.unready]
-    reason = f"its pods are those of {names}, which {'is' if len(servers) == 1 else 'are'} not ready{lost}"
-    if not unready and not had:
+            code, reason = "stub", f"{reason}; pods of {', '.join(operators[:3])} may"
+        elif old is not None and key in old.manifests and not had:
+            code = "old"
+    elif wrong := _unnamed_port(manifest, servers):
+        field, reason = wrong[0], f"no container of {names} has a port named {wrong[1]!r}"
+    elif had or any(each in new.unready for each in servers):
+        reason = f"its pods are those of {names}, which {'is' if len(servers) == 1 else 'are'} not ready{lost}"
+    else:
         return  # the stub of an operator, or a Job
-    yield finding("no-endpoint", key, "spec.selector", reason, manifest)
+    yield finding(code, key, field, reason, manifest)
 
 
 def _gap(key: Key, manifest: Manifest, servers: dict[Key, Manifest], before: dict[Key, Manifest], seconds: float) -> Finding:

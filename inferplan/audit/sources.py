@@ -13,16 +13,13 @@ def read_manifests(path: Path) -> tuple[Manifest, ...]:
     """The objects in the file or folder `path`, in the order in which kubectl applies them. Raises InputError with every error."""
     if not path.exists():
         raise InputError([f"{path}: There is no such file or folder. Name a file or folder of manifests."])
-    return collect((each, shown(path, each)) for each in _files(path))
-
-
-def collect(files: Iterable[tuple[Path, str]]) -> tuple[Manifest, ...]:
-    """The objects in `files`, each a path with the name to show. Raises InputError with every error."""
     manifests: list[Manifest] = []
     errors: list[str] = []
-    for file, name in files:
+    for file in _files(path):
         try:
-            manifests += manifests_in(_content(file, name), name)
+            manifests += manifests_in(file.read_bytes(), str(file))
+        except OSError as error:
+            errors.append(f"{file}:1: The file cannot be read: {error.strerror}. Check its permissions.")
         except InputError as error:
             errors += error.errors
         if len(manifests) > MAX_OBJECTS:
@@ -51,16 +48,5 @@ def _files(path: Path) -> Iterator[Path]:
         hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
         if not hidden and each.suffix in _SUFFIXES and each.is_file():
             if not each.resolve().is_relative_to(path.resolve()):
-                raise InputError([f"{shown(path, each)}:1: The link leaves the folder. Replace it with a file."])
+                raise InputError([f"{each}:1: The link leaves the folder. Replace it with a file."])
             yield each
-
-
-def _content(file: Path, name: str) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InputError([f"{name}:1: The file cannot be read: {error.strerror}. Check its permissions."]) from error
-
-
-def shown(root: Path, file: Path) -> str:
-    return str(root / file.relative_to(root)) if file != root else str(file)

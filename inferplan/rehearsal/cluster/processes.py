@@ -69,7 +69,7 @@ def running(directory: Path) -> dict[str, list[int]]:
     pids: dict[str, list[int]] = {}
     for pid, words in _command_lines():
         component, words = _identity(pid, words)  # noqa: PLW2901 - the words that may name the directory
-        if component in _PROGRAMS and any(f"{directory}/" in word for word in words[1:]) and not _is_zombie(pid):
+        if component in _PROGRAMS and any(f"{directory}/" in word for word in words[1:]) and exit_status(pid) is None:
             pids.setdefault(component, []).append(pid)
     return pids
 
@@ -84,11 +84,6 @@ def _identity(pid: int, words: list[str]) -> tuple[str, list[str]]:
     if name.startswith("python"):
         return next((each for word in words[1:4] if (each := _COMMANDS["python"].get(word.rpartition("/")[2]))), name), words
     return name, words
-
-
-def _is_zombie(pid: int) -> bool:
-    process = _spawned.get(pid)
-    return process is not None and process.poll() is not None
 
 
 def is_stopped(pid: int) -> bool:
