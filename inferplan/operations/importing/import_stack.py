@@ -89,10 +89,9 @@ def _model(server: Server, storage: dict[str, Any], left: list[str]) -> dict[str
     weights = _weights(server, storage, left)
     if isinstance(server.replicas, int):
         model["replicas"] = server.replicas
-    if "repository" in fields:
-        return _with_repository(server, model, weights, left)
-    if "applications" in fields:
-        return _with_applications(server, model, weights, left)
+    if "repository" in fields or "applications" in fields:
+        more = (_repository if "repository" in fields else _applications)(server, weights, left)
+        return None if more is None else model | more | ({"accelerators": server.accelerators} if server.accelerators > 1 else {})
     if weights is None:
         left.append(f"{server.place}: server {server.name}: its model is unknown; name it with --model in the arguments")
         return None
@@ -119,8 +118,8 @@ def _weights(server: Server, storage: dict[str, Any], left: list[str]) -> dict[s
     return {"weights": weights, "preheat": {"into": "shared"}}
 
 
-def _with_repository(server: Server, model: dict[str, Any], weights: dict[str, Any] | None, left: list[str]) -> dict[str, Any] | None:
-    """`model` with an existing repository in a claim; None if the repository is elsewhere."""
+def _repository(server: Server, weights: dict[str, Any] | None, left: list[str]) -> dict[str, Any] | None:
+    """The field of an existing repository in a claim; None if the repository is elsewhere."""
     if weights is None or not server.claim:
         left.append(
             f"{server.place}: server {server.name}: its repository is not on a claim; copy it to one, or describe the models by hand"
@@ -131,30 +130,24 @@ def _with_repository(server: Server, model: dict[str, Any], weights: dict[str, A
     if not names:
         left.append(f"{server.place}: models: nothing names those of the repository; replace {server.name} by their names")
     left += [f"{server.place}: argument {word}" for word in server.words if word.partition("=")[0] != "--load-model" and word not in names]
-    model |= {"repository": {**weights["weights"], "models": names or [server.name]}}
-    return model | ({"accelerators": server.accelerators} if server.accelerators > 1 else {})
+    return {"repository": {**weights["weights"], "models": names or [server.name]}}
 
 
-def _with_applications(server: Server, model: dict[str, Any], weights: dict[str, Any] | None, left: list[str]) -> dict[str, Any] | None:
-    """`model` with applications; None if there are none."""
+def _applications(server: Server, weights: dict[str, Any] | None, left: list[str]) -> dict[str, Any] | None:
+    """The fields of applications; None if there are none."""
     left += [f"{server.place}: argument {word}" for word in server.words]
     if not server.applications or not server.version:
         missing = "version of its image" if server.applications else "application"
         left.append(f"{server.place}: server {server.name}: nothing names its {missing}; write it by hand (docs/engines)")
         return None
     version = table("operations/importing/servers.toml")["applications"]["version"]
-    model |= {"image": server.image, version: server.version, "applications": server.applications, **(weights or {})}
-    return model | ({"accelerators": server.accelerators} if server.accelerators > 1 else {})
-
-
-def _engine() -> str:
-    """The engine whose fields are the options of its command line."""
-    return next(name for name, spec in MODEL_SPECS.items() if "nnodes" in spec.model_fields)
+    return {"image": server.image, version: server.version, "applications": server.applications, **(weights or {})}
 
 
 def _options(server: Server, left: list[str]) -> Iterator[tuple[str, Any]]:
     """The fields of a stack for the words of a command line; options without a field are `extraArgs`."""
-    names = [name for name in MODEL_SPECS[_engine()].model_fields if name != "served_model_name"]
+    spec = next(each for each in MODEL_SPECS.values() if "nnodes" in each.model_fields)  # its fields are the options of its command line
+    names = [name for name in spec.model_fields if name != "served_model_name"]
     fields = {f"--{part}{name.replace('_', '-')}": to_camel(name) for name in names for part in ("", "no-")}
     fields |= {short: fields[long] for short, long in table("operations/importing/servers.toml")["aliases"].items()}
     extra: list[str] = []
