@@ -102,6 +102,23 @@ def test_it_is_presented_as_the_same_share_that_nfs_is(created):
     assert mounted == {"claimName": claim["metadata"]["name"], "readOnly": True}
 
 
+@pytest.mark.parametrize(
+    ("written", "is_the_same"),
+    [
+        ({"backup": False, "throughputMode": "bursting", "openTo": "cluster", "retain": False}, True),
+        ({"retain": True, "path": "/models"}, True),
+        ({"path": "/other"}, False),
+        ({"runAsUser": 1000}, False),
+    ],
+)
+def test_only_another_volume_gets_another_claim(written, is_the_same):
+    names = set()
+    for fields in ({}, written):
+        recording = declared(cluster=CREATED, nodePools=POOLS, storage={"shared": {"kind": "efs", **fields}})
+        names.add(recording.one("kubernetes:core/v1:PersistentVolumeClaim").inputs["metadata"]["name"])
+    assert len(names) == (1 if is_the_same else 2)
+
+
 def test_an_access_point_acts_as_one_unprivileged_user(created):
     point = created.one("aws:efs/accessPoint:AccessPoint").inputs
     assert point["posixUser"] == {"uid": 65532, "gid": 65532}

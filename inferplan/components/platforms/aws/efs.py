@@ -21,6 +21,7 @@ _DRIVER = "efs.csi.aws.com"
 _NFS = 2049
 # The file system grows automatically; Kubernetes only needs a number to match claim and volume.
 _NOMINAL = "1Pi"
+_SAME_VOLUME = {"throughput_mode", "backup", "open_to", "retain"}
 
 
 class EfsStore(pulumi.ComponentResource):
@@ -47,8 +48,9 @@ class EfsStore(pulumi.ComponentResource):
             targets: list[pulumi.Resource] = []
         else:
             handle, targets = _file_system(name, spec, home, clients, self)
-        # A default that is written out is not another volume.
-        key = content_key(name, json.dumps(spec.model_dump(mode="json", by_alias=True, exclude_defaults=True), sort_keys=True))
+        # Only what decides which files a pod sees makes another volume: neither backups nor a default that is written out.
+        volume_fields = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_SAME_VOLUME)
+        key = content_key(name, json.dumps(volume_fields, sort_keys=True))
         volume: core.PersistentVolumeSpecArgsDict = {
             "access_modes": ["ReadWriteMany"],
             "capacity": {"storage": _NOMINAL},
