@@ -6,29 +6,19 @@ Deployment here, with a pod for each node. Planners, its images, commands, varia
 
 from collections.abc import Iterator
 
-from inferplan.rehearsal.engine.apply.operators.stub import Object, Stub, child, marked
-
-_PREFIX = "nvidia.com/dynamo-"
-_HTTP = {"name": "http", "port": 8000, "targetPort": 8000}
-_STRATEGY = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+from inferplan.rehearsal.engine.apply.operators.stub import Object, Stub, marked, objects
 
 
 def stub(live: Object, _owned: list[Object]) -> Stub:
-    children: list[Object] = []
+    rows, templates = [], []
     for name, component in _components(live["spec"]):
-        full = f"{live['metadata']['name']}-{name.lower()}"
-        labels = {f"{_PREFIX}graph-deployment-name": live["metadata"]["name"], f"{_PREFIX}component": name}
-        nodes = int((component.get("multinode") or {}).get("nodeCount") or 1)
-        spec = {
-            "replicas": int(component.get("replicas", 1)) * nodes,
-            "strategy": _STRATEGY,
-            "selector": {"matchLabels": labels},
-            "template": marked(_template(component), labels=labels),
-        }
-        children.append(child("apps/v1", "Deployment", full, live, labels, spec=spec))
-        if component.get("type", component.get("componentType")) == "frontend":
-            children.append(child("v1", "Service", full, live, labels, spec={"selector": labels, "ports": [_HTTP]}))
-    return Stub(operator="Dynamo operator", children=tuple(children), condition="Ready", status={"state": "successful"})
+        replicas = int(component.get("replicas", 1)) * int((component.get("multinode") or {}).get("nodeCount") or 1)
+        rows.append({"name": name, "replicas": replicas, "serves": component.get("type", component.get("componentType")) == "frontend"})
+        templates.append(_template(component))
+    children = objects("dynamo", live, components=rows)
+    for each, pods in zip((each for each in children if each["kind"] == "Deployment"), templates, strict=True):
+        each["spec"]["template"] = marked(pods, labels=each["metadata"]["labels"])
+    return Stub(operator="Dynamo operator", children=children, condition="Ready", status={"state": "successful"})
 
 
 def _components(spec: Object) -> Iterator[tuple[str, Object]]:

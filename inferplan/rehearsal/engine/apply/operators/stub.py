@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferplan import tables
+
 Object = dict[str, Any]
 
 
@@ -41,9 +43,19 @@ class Stub:
         )
 
 
-def child(api_version: str, kind: str, name: str, parent: Object, labels: dict[str, str], **rest: Any) -> Object:
-    metadata = {"name": name, "namespace": parent["metadata"]["namespace"], "labels": labels}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
+def objects(name: str, parent: Object, **values: Any) -> tuple[Object, ...]:
+    """The objects in the template `name`, in the namespace of `parent`. Raises KeyError for a field that is missing."""
+    import yaml
+    from jinja2 import UndefinedError
+
+    metadata = parent["metadata"]
+    source = tables.template(f"rehearsal/engine/apply/operators/{name}.yaml")
+    try:
+        text = source.render(name=metadata["name"], namespace=metadata["namespace"], **values)
+    except UndefinedError as error:
+        raise KeyError(str(error)) from error
+    children = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or ()  # noqa: S506 - both are safe
+    return tuple({**each, "metadata": {**each["metadata"], "namespace": metadata["namespace"]}} for each in children)
 
 
 def marked(template: Object, **marks: dict[str, str]) -> Object:
