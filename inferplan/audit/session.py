@@ -14,7 +14,7 @@ from inferplan.audit.templates import TABLE
 from inferplan.kube.field_owners import entries
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
-from inferplan.rehearsal.engine.apply.objects import Objects
+from inferplan.rehearsal.engine.apply.objects import Objects, put
 from inferplan.rehearsal.engine.apply.operators import reconcile
 from inferplan.rehearsal.engine.wait import reasons
 from inferplan.rehearsal.engine.wait.object_events import Key, silent
@@ -68,11 +68,7 @@ class Session:
         """Apply an object of the audit's own, such as a node. Raises ApiError."""
         resource = self.api.resource(body["apiVersion"], body["kind"])
         path = resource.path(body["metadata"].get("namespace", ""), body["metadata"]["name"])
-        live = self.api.apply(path, body, manager=manager, force=True)[0]
-        if resource.kind == "Node":
-            status = {key: body[key] for key in ("apiVersion", "kind")} | {"metadata": {"name": body["metadata"]["name"]}}
-            live = self.api.apply(f"{path}/status", {**status, "status": body["status"]}, manager=manager, force=True)[0]
-        return live
+        return put(self.api, path, body, manager=manager, force=True)[0]
 
     def apply(self, manifest: Manifest, manager: str, *, dry_run: bool = False, old: Object | None = None) -> Object:
         """Apply `manifest` on the server's side; by a three-way merge if `old` is its earlier declaration, {} for none.

@@ -163,14 +163,11 @@ def _gone_within(pid: int, seconds: float) -> bool:
         del _spawned[pid]
         return True
     if hasattr(os, "pidfd_open"):
-        try:
+        with suppress(ProcessLookupError), ExitStack() as stack:
             handle = os.pidfd_open(pid)
-        except ProcessLookupError:
-            return True
-        try:
+            stack.callback(os.close, handle)
             return bool(select.select([handle], [], [], seconds)[0])
-        finally:
-            os.close(handle)
+        return True
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:

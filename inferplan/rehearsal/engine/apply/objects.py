@@ -139,24 +139,29 @@ class Objects:
     def _send(self, body: Object, key: Key, resource: Resource, *, force: bool) -> tuple[Object, bool]:
         path = resource.path(key.namespace, key.name)
         try:
-            live, created = self.api.apply(path, body, manager=MANAGER, force=force)
+            return put(self.api, path, body, manager=MANAGER, force=force)
         except ApiError as error:
             if not (error.status == 404 and error.details.get("kind") == "namespaces"):
                 raise
             # The program may create the namespace at the same time, without a dependency.
             if not self.waiter.exists(Key("Namespace", "", key.namespace), "v1", _NAMESPACE_SECONDS):
                 raise
-            live, created = self.api.apply(path, body, manager=MANAGER, force=force)
-        if resource.kind == "Node" and "status" in body:
-            # The server ignores the status in the request above, and kwok has written one of its own.
-            status = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": body["metadata"]["name"]}, "status": body["status"]}
-            live = self.api.apply(f"{path}/status", status, manager=MANAGER, force=True)[0]
-        return live, created
+            return put(self.api, path, body, manager=MANAGER, force=force)
 
     def delete(self, key: Key, resource: Resource, live: Object, limit: float) -> None:
         """Delete `live` and its children, and return when it is gone. Raises ObjectFailed after `limit` seconds."""
         childless = reconcile.delete_children(self.api, self.waiter, live, limit)
         self.waiter.delete(key, resource, live, limit=limit, childless=childless)
+
+
+def put(api: Api, path: str, body: Object, *, manager: str, force: bool) -> tuple[Object, bool]:
+    """Apply `body`, and the status of a node. Returns the live object, and if it was created. Raises ApiError."""
+    live, created = api.apply(path, body, manager=manager, force=force)
+    if body["kind"] == "Node" and "status" in body:
+        # The server ignores the status in the request above, and kwok has written one of its own.
+        status = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": body["metadata"]["name"]}, "status": body["status"]}
+        live = api.apply(f"{path}/status", status, manager=manager, force=True)[0]
+    return live, created
 
 
 def _forces(body: Object) -> bool:
