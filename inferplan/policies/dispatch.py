@@ -4,7 +4,7 @@ One Pulumi policy per rule would decode each resource a hundred times. The SDK r
 converted to plain data with marks for unknowns, and a separate policy blocks what could not be evaluated.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from pulumi_policy import (
     EnforcementLevel,
     Policy,
     PolicyConfigSchema,
+    PolicyResource,
     ReportViolation,
     ResourceValidationArgs,
     ResourceValidationPolicy,
@@ -95,7 +96,8 @@ class _Pack:
     def stack(self, level: Level, args: StackValidationArgs, report: ReportViolation) -> None:
         # The engine sends the inputs of each resource first, then the outputs of all. A targeted run does not send all inputs.
         resources = [
-            resource_of(each, self._inputs[each.urn] if each.urn in self._inputs else inputs_in_outputs(each)) for each in args.resources
+            resource_of(each, self._inputs[each.urn] if each.urn in self._inputs else inputs_in_outputs(each))
+            for each in _remaining(args.resources, self._inputs)
         ]
         if not resources:
             return
@@ -150,6 +152,16 @@ class _Pack:
         """The inputs of the resource with safe changes that fix violations, or None."""
         settings = self._settings_of(args.urn, args)
         return None if settings is None else remedied(resource_of(args, plain(args.props)), settings, args.props)
+
+
+def _remaining(resources: Sequence[PolicyResource], known: Mapping[str, object]) -> Sequence[PolicyResource]:
+    """The resources that stay. The engine also sends those that it refreshes before it deletes them (CLI 3.260); it sent no inputs of them.
+
+    A targeted run sends no inputs of many that stay. It is recognised by an untargeted resource on which one with inputs depends.
+    """
+    unknown = {each.urn for each in resources if each.urn not in known and each.resource_type != STACK_TYPE}
+    needed = {other.urn for each in resources if each.urn in known for other in (each.parent, *each.dependencies) if other is not None}
+    return resources if needed & unknown or not known else [each for each in resources if each.urn not in unknown]
 
 
 def dispatchers(folder: Path) -> list[Policy]:

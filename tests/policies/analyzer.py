@@ -54,8 +54,13 @@ def declared(each: Registration) -> dict[str, Any]:
     return each.inputs
 
 
-def analyze(stub: Any, recording: Recording, only: str = "", outputs: Outputs = declared) -> list[Any]:
-    """Every diagnostic on `recording`: the inputs of each resource first (or only of `Kind/name`), then the stack's outputs, as the engine asks."""
+def analyze(
+    stub: Any, recording: Recording, only: str = "", outputs: Outputs = declared, *, refreshed: Recording | None = None
+) -> list[Any]:
+    """Every diagnostic on `recording`: the inputs of each resource first (or only of `Kind/name`), then the stack's outputs, as the engine asks.
+
+    `refreshed` is the stack with the resources that the engine refreshes in order to delete them.
+    """
     told: list[Any] = []
     for each in recording:
         if only in ("", f"{each.type.rpartition(':')[2]}/{each.name}"):
@@ -68,7 +73,7 @@ def analyze(stub: Any, recording: Recording, only: str = "", outputs: Outputs = 
                 provider=_provider(each),
             )
             told += stub.Analyze(request).diagnostics
-    return told + analyze_stack(stub, recording, outputs)
+    return told + analyze_stack(stub, refreshed or recording, outputs)
 
 
 def analyze_stack(stub: Any, recording: Recording, outputs: Outputs = declared) -> list[Any]:

@@ -73,6 +73,26 @@ def test_what_a_targeted_run_leaves_alone_is_judged_by_the_inputs_that_the_provi
     assert not any("stack-require-matching-pool" in each for each in said)
 
 
+def test_an_object_that_is_being_deleted_neither_protects_nor_offends(stub):
+    """The engine refreshes what it deletes, and then sends it with the stack."""
+    recording, outputs = live("local")
+    needed = {urn for each in recording for urn in (each.parent, *each.dependencies)}
+    before = {each.urn for each in recording}
+    tried = 0
+    for mutant in without(recording):
+        after = {each.urn for each in mutant.recording}
+        if after < before and not (before - after) & needed:
+            said = rules_in(analyze(stub, mutant.recording, outputs=lambda each: outputs[each.urn], refreshed=recording))
+            assert said & set(mutant.rules), mutant.name
+        elif before < after:
+            said = rules_in(analyze(stub, recording, outputs=as_live, refreshed=mutant.recording))
+            assert not said & set(mutant.rules), mutant.name
+        else:
+            continue
+        tried += 1
+    assert tried >= 4
+
+
 def test_passing_taints_of_a_node_keep_no_model_away_even_without_kept_inputs(stub):
     recording, outputs = live("local")
     bare = {urn: {key: value for key, value in each.items() if key != "__inputs"} for urn, each in outputs.items()}
