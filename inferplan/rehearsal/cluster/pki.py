@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-PROXY_NAME = "proxy"
-"""The common name of the API server's certificate towards API servers that it aggregates."""
 _TABLE = table("rehearsal/cluster/pki.toml")
 _VALID = datetime.timedelta(days=3650)
 _CLOCK_SKEW = datetime.timedelta(days=1)

@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from inferplan.rehearsal.cluster import processes
 from inferplan.rehearsal.cluster.api import Api
 from inferplan.rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
-from inferplan.rehearsal.cluster.pki import PROXY_NAME, kubeconfig_text, write_pki
+from inferplan.rehearsal.cluster.pki import kubeconfig_text, write_pki
 from inferplan.rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, read_target, write_record
 from inferplan.rehearsal.cluster.startup import free_ports, is_free, log_tail
 from inferplan.rehearsal.errors import ClusterError
@@ -61,10 +61,10 @@ def test_certificates_name_the_loopback_address_and_the_administrators_group(tmp
 
 def test_proxy_certificate_is_signed_by_a_separate_authority(tmp_path):
     write_pki(tmp_path / "pki")
-    certificates = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("admin", PROXY_NAME)}
+    certificates = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("admin", "proxy")}
     authorities = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("ca", "proxy-ca")}
 
-    certificates[PROXY_NAME].verify_directly_issued_by(authorities["proxy-ca"])
+    certificates["proxy"].verify_directly_issued_by(authorities["proxy-ca"])
     certificates["admin"].verify_directly_issued_by(authorities["ca"])
     with pytest.raises(ValueError, match="certificate subject does not match"):
         certificates["admin"].verify_directly_issued_by(authorities["proxy-ca"])

@@ -21,7 +21,7 @@ from inferplan.rehearsal.engine.wait.object_events import Applied, Failed, Key, 
 from inferplan.rehearsal.engine.wait.readiness import TIMEOUT_SECONDS, annotation
 from inferplan.rehearsal.engine.wait.reasons import rejection
 from inferplan.rehearsal.engine.wait.timeouts import limit_of
-from inferplan.rehearsal.engine.wait.waiter import Interrupted, Waiter
+from inferplan.rehearsal.engine.wait.waiter import Interrupted
 from inferplan.rehearsal.engine.wire.recording import Registration
 from inferplan.rehearsal.engine.wire.values import Secret, has_secret, has_unknown, mark_secrets, reveal, with_unknown_from, without_secrets
 from inferplan.rehearsal.errors import DiskFullError, ObjectFailed, RegistrationRefused
@@ -49,11 +49,9 @@ class Applier:
     _states: dict[str, ResourceState] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _inventory: Inventory = field(init=False)
-    _waiter: Waiter = field(init=False)
 
     def __post_init__(self) -> None:
         self._inventory = Inventory(self.journal)
-        self._waiter = self.objects.waiter
 
     def register(self, registration: Registration) -> Realized:
         registration, state = self._named(registration)
@@ -101,7 +99,7 @@ class Applier:
         return answer
 
     def _object(self, registration: Registration, state: ResourceState, target: Target) -> Realized:
-        with self._waiter.watching.idle.busy():
+        with self.objects.waiter.watching.idle.busy():
             key, result = self._apply(registration, state, target)
         live = self._await(registration, target, result)
         name = f"{key.namespace}/{key.name}" if key.namespace else key.name
@@ -162,10 +160,10 @@ class Applier:
         began = time.monotonic()
         timeouts, is_new = registration.options.custom_timeouts, result.change in ("created", "replaced")
         limit = limit_of(timeouts.create if is_new else timeouts.update, annotation(result.live, TIMEOUT_SECONDS))
-        live, stub = reconcile.ready(self._waiter.api, self._waiter, target, result.live, limit)
+        live, stub = reconcile.ready(self.objects.waiter.api, self.objects.waiter, target, result.live, limit)
         spec = live.get("spec") or {}
         note = _NOT_AWAITED.get(live["kind"], _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "")
-        self._waiter.listener(Ready(target=target, seconds=time.monotonic() - began, note=stub or note))
+        self.objects.waiter.listener(Ready(target=target, seconds=time.monotonic() - began, note=stub or note))
         return live
 
     def _note(self, target: Target, key: Key, result: Result, *, renamed: bool) -> None:
@@ -173,7 +171,7 @@ class Applier:
         change = "replaced" if result.change == "created" and renamed else result.change
         with self._lock:
             self.changes[change].append(target)
-        self._waiter.listener(Applied(target=target, change=change, note=result.note))
+        self.objects.waiter.listener(Applied(target=target, change=change, note=result.note))
 
     def _provider(self, state: ResourceState) -> Mapping[str, Any]:
         with self._lock:
@@ -200,7 +198,7 @@ class Applier:
         with self._lock:
             self._blocked[target.urn] = cause
             self.skipped.append(target)
-        self._waiter.listener(Skipped(target=target, because=cause))
+        self.objects.waiter.listener(Skipped(target=target, because=cause))
         return Realized(failed=True)
 
     def _fail(self, target: Target, failed: ObjectFailed, registration: Registration) -> Realized:
@@ -209,7 +207,7 @@ class Applier:
         with self._lock:
             self._blocked[target.urn] = str(target)
             self.failures.append(event)
-        self._waiter.listener(event)
+        self.objects.waiter.listener(event)
         return Realized(failed=True)
 
     def _target(self, registration: Registration) -> Target:
@@ -219,7 +217,7 @@ class Applier:
         namespace = str(metadata.get("namespace") or "")
         if is_object(registration.type, inputs):
             try:
-                namespaced = self._waiter.api.resource(inputs["apiVersion"], kind).namespaced
+                namespaced = self.objects.waiter.api.resource(inputs["apiVersion"], kind).namespaced
             except (LookupError, ApiError):
                 namespaced = bool(namespace)  # applying it reports the error
             namespace = (namespace or "default") if namespaced else ""
