@@ -157,11 +157,12 @@ class _Pack:
 def _remaining(resources: Sequence[PolicyResource], known: Mapping[str, object]) -> Sequence[PolicyResource]:
     """The resources that stay. The engine also sends those that it refreshes before it deletes them (CLI 3.260); it sent no inputs of them.
 
-    A targeted run sends no inputs of many that stay. It is recognised by an untargeted resource on which one with inputs depends.
+    A run with targets may send few inputs. Then an unknown resource may stay, as one does on which a known resource depends.
     """
     unknown = {each.urn for each in resources if each.urn not in known and each.resource_type != STACK_TYPE}
     needed = {other.urn for each in resources if each.urn in known for other in (each.parent, *each.dependencies) if other is not None}
-    return resources if needed & unknown or not known else [each for each in resources if each.urn not in unknown]
+    are_deleted = len(unknown) < len(known) and not needed & unknown
+    return [each for each in resources if each.urn not in unknown] if are_deleted else resources
 
 
 def dispatchers(folder: Path) -> list[Policy]:
