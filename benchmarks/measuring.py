@@ -18,8 +18,23 @@ ROOT = Path(__file__).resolve().parent.parent
 INTERRUPTED = 130
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
+_MODEL = """\
+    model-{n}:
+      engine: vllm
+      weights: {{store: weights, path: model-{n}, revision: 8afb486c1db24fe5011ec46dfbe5b5dccdb575c2, size: 16Gi}}
+      preheat: {{into: shared}}
+      pool: l40s
+      replicas: {replicas}
+      consumers: [chat]
+"""
+
 Result = tuple[str, str, str, bool]
 """A figure: its name, its value and its bound as text, and whether the value is within the bound."""
+
+
+def models_section(models: int, *, replicas: int) -> str:
+    """The entries `model-0` and so on of a stack file, below `inferplan:models:`."""
+    return "".join(_MODEL.format(n=n, replicas=replicas) for n in range(models))
 
 
 def run(figures: Callable[[], Iterable[Result]], name: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pulumi
 
-from benchmarks.measuring import Result, at_most, run, unbounded
+from benchmarks.measuring import Result, at_most, models_section, run, unbounded
 from inferplan.infra.compose import compose
 from inferplan.rehearsal.engine.program.record import record
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
@@ -44,15 +44,6 @@ config:
   inferplan:apiKeySeed: {secure: v1:x:y}
   inferplan:models:
 """
-_MODEL = """\
-    model-{n}:
-      engine: vllm
-      weights: {{store: weights, path: model-{n}, revision: 8afb486c1db24fe5011ec46dfbe5b5dccdb575c2, size: 16Gi}}
-      preheat: {{into: shared}}
-      pool: l40s
-      replicas: 1
-      consumers: [chat]
-"""
 
 
 def measure(program: Program, runs: int = 3) -> tuple[float, int]:
@@ -79,7 +70,7 @@ def figures() -> Iterator[Result]:
 
 
 def stack_of(models: int) -> str:
-    return _HEAD + "".join(_MODEL.format(n=n) for n in range(models))
+    return _HEAD + models_section(models, replicas=1)
 
 
 def layered(count: int) -> Program:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import ROOT, Result, at_most, cost, run, unbounded
+from benchmarks.measuring import ROOT, Result, at_most, cost, models_section, run, unbounded
 from inferplan.operations.workspace import open_workspace
 from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.cluster.api import Api
@@ -25,15 +25,6 @@ from inferplan.rehearsal.progress import silent
 
 SMALL, LARGE, NODES_EACH, REPLICAS = 30, 300, 1000 / 300, 10
 GROWTH, PLAN_SECONDS, MEMORY_MIB = 11.0, 12.0, 1024.0
-_MODEL = """\
-    model-{n}:
-      engine: vllm
-      weights: {{store: weights, path: model-{n}, revision: 8afb486c1db24fe5011ec46dfbe5b5dccdb575c2, size: 16Gi}}
-      preheat: {{into: shared}}
-      pool: l40s
-      replicas: 10
-      consumers: [chat]
-"""
 
 
 def write_stack(directory: Path, models: int) -> Path:
@@ -42,7 +33,7 @@ def write_stack(directory: Path, models: int) -> Path:
     start, end = text.index("  inferplan:models:"), text.index("  inferplan:gateway:")
     head = text[:start].replace("g6e.12xlarge, nodes: 2", f"g6e.12xlarge, nodes: {round(models * NODES_EACH)}").replace("2Ti", "100Ti")
     path = directory / f"Pulumi.scale{models}.yaml"
-    path.write_text(f"{head}  inferplan:models:\n{''.join(_MODEL.format(n=n) for n in range(models))}{text[end:]}", encoding="utf-8")
+    path.write_text(f"{head}  inferplan:models:\n{models_section(models, replicas=REPLICAS)}{text[end:]}", encoding="utf-8")
     return path
 
 

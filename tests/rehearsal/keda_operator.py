@@ -1,4 +1,4 @@
-"""KEDA's operator and its API server for external metrics beside a simulated cluster, built from KEDA's pinned module.
+"""KEDA's operator and its API server for external metrics next to a simulated cluster, built from KEDA's pinned module.
 
 Both get certificates of the cluster's authority; in a cluster the operator makes them. A Service that is an external name brings the
 API server to 127.0.0.1. KEDA's admission webhooks do not run.

@@ -1,4 +1,4 @@
-"""Kueue's own manager as a process beside a simulated cluster, built and set up from its pinned module.
+"""Kueue's own manager as a process next to a simulated cluster, built and set up from its pinned module.
 
 It makes its own certificates, as it does in a cluster; a Service that is an external name brings the API server to 127.0.0.1. Beside
 its definitions come those of KubeRay and LeaderWorkerSet that it was made for, since it compares what it reads of them field by field.

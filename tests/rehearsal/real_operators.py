@@ -1,4 +1,4 @@
-"""Operators' own programs as processes beside a simulated cluster, where somebody has put them on this machine.
+"""Operators' own programs as processes next to a simulated cluster, where somebody has put them on this machine.
 
 It builds and fetches none: neither project can be had from the Go module proxy. In the folder that INFERPLAN_OPERATORS names, `lws` and
 `kuberay` each hold `manager`, the program of the project's image, and its definitions in `crds`. Every address is on 127.0.0.1.

@@ -1,4 +1,4 @@
-"""KEDA and Prometheus beside a simulated cluster: replicas follow a metric that the test exposes, by the HPA controller of Kubernetes.
+"""KEDA and Prometheus next to a simulated cluster: replicas follow a metric that the test exposes, by the HPA controller of Kubernetes.
 
 A server that reports no load gets its time to finish: the API server keeps the pod's grace period, and kwok, which runs no
 containers, ends the pod at once. That a server finishes its requests in that time is shown by `tests/dataplane`.

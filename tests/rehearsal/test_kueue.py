@@ -1,4 +1,4 @@
-"""Kueue itself, beside a simulated cluster, on a stack with every engine: what it admits, by which flavors, what it holds back and why.
+"""Kueue itself, next to a simulated cluster, on a stack with every engine: what it admits, by which flavors, what it holds back and why.
 
 KubeRay and LeaderWorkerSet do not run: the rehearsal makes their pods, and only where Kueue lets it.
 """

@@ -1,4 +1,4 @@
-"""The nginx gateway: checks keys and forwards inference calls. It neither terminates TLS nor inspects request bodies."""
+"""The nginx gateway: checks keys and forwards inference calls. TLS ends in front of it, and it reads bodies at /v1 only."""
 
 from __future__ import annotations
 

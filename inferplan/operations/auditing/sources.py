@@ -71,7 +71,7 @@ def helm(progress: Progress) -> Path:
 
 def _some(manifests: tuple[Manifest, ...], source: str | Path) -> tuple[Manifest, ...]:
     if not manifests:
-        raise InputError([f"{source}: There is no object in it. Name a file or folder of manifests, a chart or a kustomization."])
+        raise InputError([f"{source} contains no objects. Name a file or folder of manifests, a chart or a kustomization."])
     return manifests
 
 

@@ -131,7 +131,7 @@ class Job:
                 return outcome
 
     def underway(self, reached: Callable[[], bool], before: Sequence[str] = (), *, may_fail: bool = False) -> subprocess.Popen[str]:
-        """A run that has come as far as `reached` says, or is over by then; started anew after a lost lock, as in `retried`.
+        """A run that has come as far as `reached` says, or is over by then; started again after a lost lock, as in `retried`.
 
         With `may_fail`, it may also be over because it refused what the source gave it.
         """
