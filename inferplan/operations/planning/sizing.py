@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from inferplan.components.platforms.node_counts import shortages
 from inferplan.kube.facts import read
 from inferplan.operations.errors import OperationError, RequestError, unknown
 from inferplan.operations.workspace import Workspace
@@ -55,16 +56,24 @@ def _places(workspace: Workspace, model: str) -> Iterator[Place]:
 
 
 def lines_to_paste(workspace: Workspace, model: str, best: Candidate) -> Iterator[str]:
-    """The lines of the stack file that `best` stands for."""
-    spec = workspace.settings.models[model]
-    accelerator = workspace.settings.node_pools[best.pool].target(best.pool).accelerator
+    """The lines of the stack file that `best` stands for, with the nodes that its pool lacks."""
+    settings, spec = workspace.settings, workspace.settings.models[model]
+    accelerator = settings.node_pools[best.pool].target(best.pool).accelerator
     batching = None if accelerator is None else spec.batching(accelerator)
+    yield "  inferplan:models:"
     yield f"    {model}:"
     yield f"      pool: {best.pool}"
     yield f"      tensorParallelSize: {best.parallel}"
     yield f"      replicas: {best.replicas}"
     if best.sequences is not None and batching is not None:
         yield f"      {batching.sequences_field}: {best.sequences}"
+    resized = spec.model_copy(update={"pool": best.pool, "tensor_parallel_size": best.parallel, "replicas": best.replicas})
+    for each in shortages(settings.cluster, settings.model_copy(update={"models": {**settings.models, model: resized}})):
+        if each.pool == best.pool:
+            pool = settings.node_pools[each.pool]
+            yield "  inferplan:nodePools:"
+            yield f"    {each.pool}:"
+            yield f"      {pool.enlarged(each.needed) if each.grows else pool.sized(each.needed)}"
 
 
 def rows_of(found: list[Candidate]) -> Iterator[tuple[str, ...]]:
@@ -77,5 +86,5 @@ def rows_of(found: list[Candidate]) -> Iterator[tuple[str, ...]]:
         times = ("", "") if speed is None else (seconds(speed.ttft), seconds(speed.itl))
         price = "no price" if each.monthly is None else f"${each.monthly:,.0f}"
         limit = "default" if each.sequences is None else str(each.sequences)
-        lost = "; ".join(gives_up(each, found[0])) if each is not found[0] else "the cheapest"
+        lost = "; ".join([*["the cheapest"] * (each is found[0]), *gives_up(each, found[0])])
         yield each.pool, str(each.parallel), str(each.replicas), limit, *times, f"{each.forecast.utilization or 0:.0%}", price, lost

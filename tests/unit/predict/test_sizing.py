@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+import yaml
+
+from inferplan.cli import main
 from inferplan.predict.forecast import forecast
 from inferplan.predict.sizing import Place, candidates, gives_up
 from tests.unit.predict.facts import BATCHING, POOL, library, model
@@ -44,3 +48,31 @@ def test_weights_need_the_parallel_size_that_they_fit():
     assert {each.parallel for each in best} <= {4, 8}
     assert best
     assert any("leaves no KV cache" in each for each in reasons)
+
+
+def test_the_printed_lines_make_a_valid_stack_also_where_the_pool_was_too_small(tmp_path, monkeypatch, capsys):
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main.run(arguments)
+        out, err = capsys.readouterr()
+        assert not ended.value.code, err
+        return out
+
+    monkeypatch.chdir(tmp_path)
+    run("init", "shop", "--where", "local", "--consumer", "web")
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE_FILE", str(tmp_path / "shop" / ".passphrase"))
+    file = tmp_path / "shop" / "stacks" / "Pulumi.local.yaml"
+    stack = yaml.safe_load(file.read_text())
+    stack["config"]["inferplan:models"]["qwen-3-8b"] |= {
+        "traffic": {"requestsPerSecond": 6, "inputTokens": 2000, "outputTokens": 300}, "slo": {"ttft": "800ms", "itl": "40ms"}
+    }  # fmt: skip
+    file.write_text(yaml.safe_dump(stack))
+    out = run("size", "qwen-3-8b", "--stack", "local", "--project", "shop")
+    assert "needs 5 nodes, pool l40s has at most 1" in " ".join(out.split())
+    pasted = yaml.safe_load(out[out.index("  inferplan:models:") :])
+    assert pasted["inferplan:nodePools"] == {"l40s": {"nodes": 5}}
+    for section, entries in pasted.items():
+        for name, fields in entries.items():
+            stack["config"][section][name] |= fields
+    file.write_text(yaml.safe_dump(stack))
+    assert run("validate", "local", "--project", "shop").startswith("ok")
