@@ -17,8 +17,10 @@ from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
 from inferplan.audit.sources import doubled
 from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster.components import OPERATORS
 from inferplan.rehearsal.cluster.definitions import installer
 from inferplan.rehearsal.cluster.making import upgrade
+from inferplan.rehearsal.cluster.operators import operator
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.progress import Progress
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES
@@ -31,6 +33,7 @@ class Request:
 
     `existing` are objects that the cluster has before, `load` pods of others, `limit` the seconds that one wave may take. `target` is the
     version of Kubernetes for which NEW is judged: the control plane is upgraded to it before NEW, if it is one of CONTROL_PLANES.
+    `operators` are the names of operators that run.
     """
 
     new: tuple[Manifest, ...]
@@ -43,6 +46,7 @@ class Request:
     drain: bool = False
     limit: float = 120.0
     target: str = VERSIONS[0]
+    operators: tuple[str, ...] = ()
 
 
 def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> Findings:
@@ -87,7 +91,10 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
 
 
 def _session(stack: contextlib.ExitStack, cluster: Cluster, request: Request, progress: Progress) -> Session:
-    return stack.enter_context(contextlib.closing(Session(cluster, request.namespace, installer(cluster, progress))))
+    for name in request.operators:
+        stack.enter_context(operator(cluster, name, progress))
+    operated = {kind for name in request.operators for kind in OPERATORS[name]["kinds"]}
+    return stack.enter_context(contextlib.closing(Session(cluster, request.namespace, installer(cluster, progress), operated)))
 
 
 def _deploy(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from inferplan.audit.manifest import Manifest, Object
+from inferplan.audit.merge import differences
 from inferplan.audit.session import Session
 from inferplan.audit.templates import containers, requests_of, resources_field, templates
 from inferplan.kube.names import vendor_of
@@ -27,9 +28,14 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     fields += [text_of((*path, "spec")) + f".{name}" for words, name in _TABLE["fields"].items() if re.search(words, reason)]
     fields = [_written(each, manifest) for each in fields if each]
     if not fields:
-        return text_of((*path, "spec")) if path or manifest.kind == "Pod" else "spec"
+        return text_of((*path, "spec")) if path or manifest.kind == "Pod" else changed_field(manifest, old)
     changed = [each for each in fields if old is not None and _value(old, each) != _value(manifest, each)]
     return (changed or fields)[0]
+
+
+def changed_field(manifest: Manifest, old: Manifest | None) -> str:
+    """The first field of the specification that changed since `old`."""
+    return next((each for each in (differences(old.body, manifest.body) if old else ()) if each.startswith("spec")), "spec")
 
 
 def _limited(reason: str, manifest: Manifest) -> Iterator[str]:

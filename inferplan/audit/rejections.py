@@ -5,6 +5,7 @@ import re
 from inferplan.audit.deployed import Rejection
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import differences, indexed, patch, wrongly_typed
+from inferplan.audit.placement import changed_field
 from inferplan.audit.session import Session
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.engine.wait.reasons import is_immutable
@@ -38,6 +39,8 @@ def rejection(
         place = "spec.clusterIP"
     if is_immutable(error):
         return Rejection(manifest=manifest, code="immutable", field=_changed(manifest, place, before, live), message=_short(error.message))
+    if "admission webhook" in error.message:
+        place = place or changed_field(manifest, before)
     return Rejection(manifest=manifest, code="rejected", field=place, message=_short(error.message))
 
 

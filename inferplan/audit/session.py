@@ -3,7 +3,7 @@
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from http import HTTPStatus
 from typing import Final
 
@@ -18,7 +18,7 @@ from inferplan.rehearsal.engine.apply.objects import Objects, put
 from inferplan.rehearsal.engine.apply.operators import reconcile
 from inferplan.rehearsal.engine.wait import reasons
 from inferplan.rehearsal.engine.wait.object_events import Key, silent
-from inferplan.rehearsal.engine.wait.readiness import Readiness, rule_for
+from inferplan.rehearsal.engine.wait.readiness import Readiness, condition, rule_for
 from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.engine.wait.watching import Watching
 from inferplan.rehearsal.errors import ObjectFailed
@@ -36,8 +36,9 @@ _DELETE_SECONDS: Final = 20.0
 class Session:
     """The cluster of one audit. Objects without a namespace are applied in `namespace`."""
 
-    def __init__(self, cluster: Cluster, namespace: str, install: Callable[[str], bool]) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, install: Callable[[str], bool], operated: Collection[str] = ()) -> None:
         self.namespace = namespace
+        self._operated = operated  # kinds whose operator runs
         self.history = History()
         self.api: Api = cluster.api()
         self.version = cluster.version
@@ -154,7 +155,7 @@ class Session:
 
     def settle(self, keys: Iterable[tuple[str, Key]], limit: float) -> dict[Key, str]:
         """Wait until each of `keys` (with its API version) is ready or nothing moves any more. Returns those that are not, and why."""
-        watched = [(version, key) for version, key in keys if _has_rule(version, key.kind)]
+        watched = [(version, key) for version, key in keys if self._rule(key, {"apiVersion": version, "kind": key.kind})]
         for version, kind in dict.fromkeys((version, key.kind) for version, key in watched):
             with contextlib.suppress(ApiError, UnknownKindError):
                 self.watching.observe(version, kind)
@@ -194,6 +195,8 @@ class Session:
         return True
 
     def _rule(self, key: Key, live: Object) -> Callable[[Object], Readiness] | None:
+        if live["kind"] in self._operated:
+            return _operated
         if not reconcile.has_stub(live):
             return rule_for(live)
 
@@ -222,6 +225,7 @@ def _body(manifest: Manifest, key: Key) -> Object:
     return {name: each for name, each in manifest.body.items() if name != "status"} | {"metadata": {**manifest.body["metadata"], **inside}}
 
 
-def _has_rule(api_version: str, kind: str) -> bool:
-    empty = {"apiVersion": api_version, "kind": kind}
-    return reconcile.has_stub(empty) or rule_for(empty) is not None
+def _operated(live: Object) -> Readiness:
+    """The readiness that an operator writes, in its words."""
+    state = condition(live, "Ready")
+    return Readiness(ready=state.get("status") == "True", why=str(state.get("message") or "its operator has not written a status yet"))

@@ -39,6 +39,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
     kubernetes: Annotated[
         str | None, typer.Option(help="The version to upgrade to: the control plane of 1.35 (built once), a table for later ones.")
     ] = None,
+    operator: Annotated[
+        list[str] | None, typer.Option(help="Run an operator in the simulated cluster (built once): keda=2.21; may be repeated.")
+    ] = None,
     timeout: Annotated[int, typer.Option(help="Seconds that one wave may take.", min=5)] = 120,
     save: Annotated[Path | None, typer.Option(help="Write the findings to a file, which inferplan report takes.")] = None,
     report: Annotated[
@@ -62,6 +65,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
             drain=drain,
             policy=policy,
             kubernetes=kubernetes,
+            operators=operator or (),
             timeout=timeout,
             progress=view.step,
             say=say,

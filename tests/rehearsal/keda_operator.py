@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +16,13 @@ import yaml
 
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.cluster.pki import write_service_certificate
 from inferplan.rehearsal.progress import silent
 from inferplan.rehearsal.toolchain.build import ensure_source
-from inferplan.rehearsal.toolchain.crds import crd_sources, source_files
-from inferplan.rehearsal.toolchain.pins import Source
-from tests.rehearsal.operator_programs import await_ready, free_ports, install, local_service, running, write_service_certificate
+from inferplan.rehearsal.toolchain.pins import KEDA
+from tests.rehearsal.operator_programs import await_ready, free_ports, install, local_service, running
 
 SPACE, SERVICE, OPERATOR = "keda", "keda-metrics-apiserver", "keda-operator"
-_MODULE = "github.com/kedacore/keda/v2"
-_EVENTS = ("cloudeventsources", "clustercloudeventsources")
-"""Further kinds that the operator watches, beyond those of `crds.toml`."""
-
-KEDA = Source(
-    "keda",
-    _MODULE,
-    ((OPERATOR, f"{_MODULE}/cmd/operator"), ("keda-adapter", f"{_MODULE}/cmd/adapter")),
-    data=(("service.yaml", "config/metrics-server/api_service.yaml"),),
-    edits=(("cmd/adapter/main.go", 'Sprintf(":%v", metricsAPIServerPort)', 'Sprintf("127.0.0.1:%v", metricsAPIServerPort)'),),
-    home=Path(__file__).parent,  # only tests need it
-)
-
-
-def event_definitions() -> tuple[Path, ...]:
-    """The definitions of the further kinds that the operator watches, fetched if the cache lacks them. Raises ToolchainError."""
-    [pinned] = [source for source in crd_sources() if source.name == "keda"]
-    paths = tuple(f"config/crd/bases/eventing.keda.sh_{plural}.yaml" for plural in _EVENTS)
-    return source_files(replace(pinned, name="keda-eventing", paths=paths), silent)
 
 
 @contextlib.contextmanager
@@ -80,9 +59,10 @@ def keda(cluster: Cluster, directory: Path) -> Iterator[tuple[int, int]]:
         f"--authorization-kubeconfig={cluster.kubeconfig}",
     ]
     with contextlib.closing(cluster.api()) as api:
-        for document in (*local_service(SPACE, SERVICE), *(json.loads(path.read_bytes()) for path in event_definitions())):
+        for document in local_service(SPACE, SERVICE):
             install(api, document)
-        installer(cluster, silent)("keda.sh")
+        for group in ("keda.sh", "eventing.keda.sh"):
+            installer(cluster, silent)(group)
         log = directory / "keda-operator.log"
         with (
             running([str(programs / OPERATOR), *operator], log, environment) as process,

@@ -13,27 +13,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-
 from inferplan.rehearsal.cluster.api import Api
-from inferplan.rehearsal.cluster.pki import certificate, private_bytes
-from inferplan.rehearsal.files import write_atomically
 
 _READY_SECONDS = 120
 _STOP_SECONDS = 30
 _LOG_LINES = 15
-
-
-def write_service_certificate(directory: Path, pki: Path, names: tuple[str, ...]) -> None:
-    """Write `tls.crt`, `tls.key` and `ca.crt` to `directory`: a server and client with these DNS names, signed by the authority in `pki`."""
-    authority: Any = serialization.load_pem_private_key((pki / "ca.key").read_bytes(), None)
-    key = ec.generate_private_key(ec.SECP256R1())
-    signed = certificate(names[0], "inferplan", key, ("ca", authority), ("SERVER_AUTH", "CLIENT_AUTH"), (*names, "localhost"))
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_atomically(directory / "tls.crt", signed.public_bytes(serialization.Encoding.PEM))
-    write_atomically(directory / "tls.key", private_bytes(key))
-    write_atomically(directory / "ca.crt", (pki / "ca.crt").read_bytes())
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from inferplan.operations.auditing.change_report import change_report
 from inferplan.operations.auditing.sources import read_side
 from inferplan.operations.errors import RequestError
 from inferplan.operations.planning.simulated_nodes import CPU_NODES, needs_cpu_nodes
+from inferplan.rehearsal.cluster.operators import versions
 from inferplan.rehearsal.progress import Progress, silent
 from inferplan.review import findings
 from inferplan.review.findings import Findings
@@ -55,6 +56,7 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     drain: bool = False,
     policy: str = "critical",
     kubernetes: str | None = None,
+    operators: Iterable[str] = (),
     timeout: float = 120,
     progress: Progress = silent,
     say: Callable[[str], None] = lambda _text: None,
@@ -66,7 +68,7 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     as Helm does and everything else as kubectl does. New violations of critical rules
     of the policy pack block, with `policy` "block" those of all rules, with "advise" none. `drain` drains every node
     afterwards. `kubernetes` is the version to upgrade to: with 1.35 the control plane is upgraded over OLD, which builds it once; what later ones remove is
-    judged by table. Nothing of the manifests is executed.
+    judged by table. `operators` name operators that run, such as keda=2.21. Nothing of the manifests is executed.
 
     Raises RequestError if something cannot be read, with file and line; nothing was applied then. Raises RehearsalError if the simulated
     cluster cannot be started.
@@ -77,6 +79,9 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
         raise RequestError(f"--deployer: {deployer!r} is not a deployer. Choose from: {', '.join(DEPLOYERS)}")
     if kubernetes is not None and kubernetes not in VERSIONS:
         raise RequestError(f"--kubernetes: {kubernetes!r} is not in the table of removals. Choose from: {', '.join(VERSIONS)}")
+    runnable = versions()
+    if unknown := [each for each in operators if each not in runnable]:
+        raise RequestError(f"--operator: {unknown[0]!r} cannot run here. Choose from: {', '.join(runnable)}")
     target = kubernetes or VERSIONS[0]
     try:
         node_list, load = read_nodes(nodes)
@@ -94,6 +99,7 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
             drain=drain,
             limit=timeout,
             target=target,
+            operators=tuple(dict.fromkeys(runnable[each] for each in operators)),
         )
         base = "an empty cluster" if old is None else str(old)
         result = run_audit(request, progress, say)

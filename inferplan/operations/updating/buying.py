@@ -19,7 +19,6 @@ from inferplan.stackfile.stack import StackSettings
 _KEPT_MILLICORES = 100
 _KEPT_MEBIBYTES = 10
 _FAMILY = re.compile(r"^([a-z]+)([0-9]+)")
-_GROUPS = ("karpenter.sh", "eks.amazonaws.com")
 
 
 def bought_pools(settings: StackSettings) -> dict[str, tuple[str, ...]]:
@@ -30,12 +29,8 @@ def bought_pools(settings: StackSettings) -> dict[str, tuple[str, ...]]:
 @contextlib.contextmanager
 def buying(settings: StackSettings, cluster: Cluster, progress: Progress) -> Iterator[None]:
     """Run Karpenter on `cluster` until the block ends, for the pools of `settings`; it is built first if it is not in the cache."""
-    from inferplan.rehearsal.cluster.definitions import installer
     from inferplan.rehearsal.cluster.karpenter import karpenter
 
-    install = installer(cluster, progress)
-    for group in _GROUPS:
-        install(group)
     zones = {zone for each in bought_pools(settings).values() for zone in each}
     with karpenter(cluster, instance_types(zones), progress):
         yield

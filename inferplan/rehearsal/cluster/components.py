@@ -7,17 +7,19 @@ from pathlib import Path
 from inferplan.rehearsal.cluster.api import Api
 from inferplan.tables import table
 
-_TABLE = table("rehearsal/cluster/components.toml")
+_COMPONENTS, OPERATORS = table("rehearsal/cluster/components.toml"), table("rehearsal/cluster/operators.toml")
+_PROGRAMS = {program: row for each in OPERATORS.values() for program, row in each["programs"].items()}
+_TABLE = _COMPONENTS | _PROGRAMS
 
 ETCD, API_SERVER = "etcd", "kube-apiserver"
-OPERATORS = ("karpenter",)
+OPERATOR_PROGRAMS = tuple(_PROGRAMS)
 """Programs that run in a cluster while a command needs them; they stop before the components."""
 
 STUBS, PROXY, PROXY_WORKER, SERVER = "stubs", "proxy", "proxy-worker", "server"
 SERVING = (PROXY_WORKER, PROXY, STUBS, SERVER)
 """Processes that answer requests to the models of a cluster (`rehearsal/serving`); they stop before the components."""
 
-COMPONENTS = tuple(name for name in _TABLE if name not in OPERATORS)
+COMPONENTS = tuple(_COMPONENTS)
 """In the order in which they start; they stop in reverse order."""
 
 LISTENING = tuple(name for name in COMPONENTS if name != ETCD)

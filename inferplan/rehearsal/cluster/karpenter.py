@@ -9,18 +9,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from inferplan.rehearsal.cluster import processes
 from inferplan.rehearsal.cluster.api import UnknownKindError
-from inferplan.rehearsal.cluster.components import OPERATORS, Layout
+from inferplan.rehearsal.cluster.operators import operator
 from inferplan.rehearsal.cluster.record import Cluster
-from inferplan.rehearsal.cluster.startup import Startup, free_ports
 from inferplan.rehearsal.errors import ClusterError
 from inferplan.rehearsal.files import write_atomically
 from inferplan.rehearsal.progress import Progress, silent
 
 _END_SECONDS = 120.0
 _POLL_SECONDS = 0.1
-_KARPENTER = OPERATORS[0]
 _POOL = "karpenter.sh/nodepool"
 _PRICE = "eks-node-viewer/instance-price"
 
@@ -39,20 +36,9 @@ class Purchase:
 @contextlib.contextmanager
 def karpenter(cluster: Cluster, instance_types: Sequence[Mapping[str, Any]], progress: Progress = silent) -> Iterator[None]:
     """Run Karpenter, built first if needed, on `cluster` with the table `instance_types` until the block ends. Raises RehearsalError."""
-    from inferplan.rehearsal.toolchain.build import ensure_source
-    from inferplan.rehearsal.toolchain.pins import KARPENTER
-
-    program = ensure_source(KARPENTER, progress) / _KARPENTER
-    layout = Layout(cluster.directory, cluster.ports | free_ports((_KARPENTER, "karpenter-metrics")))
-    processes.end(cluster.directory, OPERATORS)  # of a command that was killed
     write_atomically(cluster.directory / "instance-types.json", json.dumps(list(instance_types)).encode())
-    environment = {"KUBECONFIG": str(cluster.kubeconfig), "SYSTEM_NAMESPACE": "kube-system"}
-    try:
-        with contextlib.closing(cluster.api()) as api:
-            Startup(layout, {_KARPENTER: program}, silent, environment).start(OPERATORS, api, 1)
+    with operator(cluster, "karpenter", progress):
         yield
-    finally:
-        processes.end(cluster.directory, OPERATORS)
 
 
 @contextlib.contextmanager

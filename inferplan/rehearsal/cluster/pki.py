@@ -8,7 +8,7 @@ import ipaddress
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from inferplan.rehearsal.files import write_atomically
 from inferplan.tables import table
@@ -85,6 +85,20 @@ def certificate(
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer[1].public_key()), critical=False)
         )
     return builder.sign(issuer[1], hashes.SHA256())
+
+
+def write_service_certificate(directory: Path, pki: Path, names: tuple[str, ...]) -> None:
+    """Write `tls.crt`, `tls.key` and `ca.crt` to `directory`: a server and client with these DNS names, signed by the authority in `pki`."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    authority: Any = serialization.load_pem_private_key((pki / "ca.key").read_bytes(), None)
+    key = ec.generate_private_key(ec.SECP256R1())
+    signed = certificate(names[0], "inferplan", key, ("ca", authority), ("SERVER_AUTH", "CLIENT_AUTH"), (*names, "localhost"))
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomically(directory / "tls.crt", signed.public_bytes(serialization.Encoding.PEM))
+    write_atomically(directory / "tls.key", private_bytes(key))
+    write_atomically(directory / "ca.crt", (pki / "ca.crt").read_bytes())
 
 
 def kubeconfig_text(pki: Path, server: str, context: str) -> bytes:

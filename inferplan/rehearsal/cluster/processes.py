@@ -11,11 +11,11 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from inferplan.rehearsal.cluster.components import COMPONENTS, OPERATORS, SERVING
+from inferplan.rehearsal.cluster.components import COMPONENTS, OPERATOR_PROGRAMS, SERVING
 from inferplan.rehearsal.errors import ClusterError
 from inferplan.tables import table
 
-_PROGRAMS = (*COMPONENTS, *OPERATORS, *SERVING)
+_PROGRAMS = (*COMPONENTS, *OPERATOR_PROGRAMS, *SERVING)
 _COMMANDS: dict[str, dict[str, str]] = table("rehearsal/cluster/commands.toml")
 _PROC = Path("/proc")
 _TERMINATE_SECONDS = 5.0

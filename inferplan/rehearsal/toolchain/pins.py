@@ -101,11 +101,12 @@ def _source(name: str) -> Source:
     )
 
 
-KARPENTER = _source("karpenter")
-HELM = _source("helm")
+OPTIONAL = {name: _source(name) for name in _TABLE if _TABLE[name].get("optional")}
+"""Programs that are built when a command needs them."""
+KARPENTER, HELM, KEDA = (OPTIONAL[name] for name in ("karpenter", "helm", "keda"))
 CONTROL_PLANES = {
     path.name.removeprefix("kubernetes-"): replace(_source("kubernetes"), name=path.name)
     for path in sorted(MODULES_DIRECTORY.glob("kubernetes-*"))
 }
 """The control planes of later versions, such as 1.35, built only for audits of an upgrade to them."""
-SOURCES = tuple(_source(name) for name in _TABLE if name not in (KARPENTER.name, HELM.name))
+SOURCES = tuple(_source(name) for name in _TABLE if name not in OPTIONAL)

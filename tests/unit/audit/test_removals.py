@@ -58,6 +58,12 @@ def test_a_version_that_the_table_does_not_know_is_rejected(tmp_path):
         audit(tmp_path, nodes=tmp_path, kubernetes="1.99")
 
 
+def test_an_operator_that_cannot_run_is_one_line_with_those_that_can(tmp_path):
+    with pytest.raises(RequestError) as caught:
+        audit(tmp_path, nodes=tmp_path, operators=["keda=2.21", "cert-manager=1.18"])
+    assert str(caught.value) == "--operator: 'cert-manager=1.18' cannot run here. Choose from: keda=2.21, keda=2.21.0"
+
+
 def test_a_quiet_audit_speaks_of_its_nodes_file_and_of_no_stack():
     result = Findings(stack="chart", base="an empty cluster", head="chart", outcome="ready", seconds=8, nodes="those of nodes.yaml")
     loaded = load(save(result), source="findings.json")

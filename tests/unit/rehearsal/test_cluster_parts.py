@@ -18,12 +18,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from inferplan.rehearsal.cluster import processes
 from inferplan.rehearsal.cluster.api import Api
 from inferplan.rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
-from inferplan.rehearsal.cluster.pki import kubeconfig_text, write_pki
+from inferplan.rehearsal.cluster.pki import kubeconfig_text, write_pki, write_service_certificate
 from inferplan.rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, read_target, write_record
 from inferplan.rehearsal.cluster.startup import free_ports, is_free, log_tail
 from inferplan.rehearsal.errors import ClusterError
 from inferplan.rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting, line_of, plain
-from tests.rehearsal.operator_programs import write_service_certificate
 
 RECORD = Record("uid", "v1.34.4", dict.fromkeys(LISTENING, 1), "digest", "boot")
 

@@ -11,7 +11,6 @@ import pytest
 from inferplan.rehearsal.errors import ToolchainError
 from inferplan.rehearsal.toolchain import crds, pins
 from inferplan.rehearsal.toolchain.go import REQUIREMENT_FILE
-from tests.rehearsal.keda_operator import KEDA
 from tests.rehearsal.kueue_manager import KUEUE
 
 BY_NAME = {source.name: source for source in pins.SOURCES}
@@ -21,14 +20,14 @@ def test_the_pinned_versions_are_those_that_the_documents_name():
     assert {name: source.version for name, source in BY_NAME.items()} == {"etcd": "v3.6.6", "kwok": "v0.8.0", "kubernetes": "v1.34.4"}
 
 
-@pytest.mark.parametrize("source", [KUEUE, KEDA, pins.KARPENTER], ids=lambda source: source.name)
+@pytest.mark.parametrize("source", [KUEUE, pins.KEDA, pins.KARPENTER], ids=lambda source: source.name)
 def test_pinned_operator_has_the_version_of_its_definitions_and_hashes(source):
     [defined] = [each for each in crds.crd_sources() if each.name == source.name]
     assert (source.module, source.version) == (defined.module, defined.version)
     assert f"{defined.module} {defined.version} {defined.sum}" in (source.directory / "go.sum").read_text()
 
 
-@pytest.mark.parametrize("source", [KEDA, pins.KARPENTER], ids=lambda source: source.name)
+@pytest.mark.parametrize("source", [pins.KEDA, pins.KARPENTER], ids=lambda source: source.name)
 def test_an_operator_that_listens_on_every_address_is_edited(source):
     assert any("127.0.0.1" in after and "127.0.0.1" not in before for _, before, after in source.edits)
 
@@ -101,6 +100,7 @@ def test_the_wheel_with_the_go_compiler_is_new_enough_and_pinned_by_hash():
 def test_each_api_group_comes_from_one_project_with_a_module_hash_and_files_of_that_group():
     pinned = [group for source in crds.crd_sources() for group in source.groups]
     assert sorted(pinned) == [
+        "eventing.keda.sh",
         "gateway.envoyproxy.io",
         "gateway.networking.k8s.io",
         "karpenter.sh",
