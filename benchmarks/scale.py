@@ -39,7 +39,7 @@ def write_stack(directory: Path, models: int) -> Path:
 
 def phases(path: Path) -> dict[str, Any]:
     """Seconds on the clock and of the processor for each phase, and the calls of the API; in a process that does nothing else."""
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     calls, send = [0], Api._send  # noqa: SLF001 - every call of a client goes through it
 
     def counted(*arguments: Any, **options: Any) -> Any:
@@ -51,8 +51,8 @@ def phases(path: Path) -> dict[str, Any]:
     def phase(name: str, work: Callable[[], Any]) -> Any:
         began, processor, before = time.perf_counter(), time.process_time(), calls[0]
         value = work()
-        found[name] = {"seconds": time.perf_counter() - began, "processor": time.process_time() - processor, "calls": calls[0] - before}
-        found["mebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        figures[name] = {"seconds": time.perf_counter() - began, "processor": time.process_time() - processor, "calls": calls[0] - before}
+        figures["mebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         return value
 
     workspace = phase("read and validate", lambda: open_workspace(str(path)))
@@ -65,15 +65,15 @@ def phases(path: Path) -> dict[str, Any]:
         pods = api.request("GET", "/api/v1/namespaces/inference/pods", query={"labelSelector": "app.kubernetes.io/component=model"})[
             "items"
         ]
-        found["pods"] = sum(
+        figures["pods"] = sum(
             any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"]["conditions"]) for pod in pods
         )
-        found["nodes"] = len(api.request("GET", "/api/v1/nodes")["items"])
+        figures["nodes"] = len(api.request("GET", "/api/v1/nodes")["items"])
         api.close()
         phase("down", lambda: down(cluster))
     finally:
         delete(workspace.stack)
-    return found
+    return figures
 
 
 def figures() -> Iterator[Result]:

@@ -60,11 +60,11 @@ def command(
     else:
         _show(plan.plan, results(), everything=everything)
     note(plan.notes)
-    found = forecasts_of(plan.recording.outputs, plan.workspace.root, plan.workspace.stack)
-    if found and not as_json:
-        show_speed(found)
+    forecasts = forecasts_of(plan.recording.outputs, plan.workspace.root, plan.workspace.stack)
+    if forecasts and not as_json:
+        show_speed(forecasts)
     plan.check()
-    check_memory(found)
+    check_memory(forecasts)
 
 
 def _plan(stack: str, against: str | None) -> StackPlan:

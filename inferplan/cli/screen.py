@@ -102,11 +102,11 @@ def table(title: str, *columns: str, rows: Iterable[Row] = ()) -> Table:
     return drawing
 
 
-def show_speed(found: list[Any]) -> None:
+def show_speed(forecasts: list[Any]) -> None:
     """Print the forecasts of models, and what their figures rest on."""
     from inferplan.operations.planning.speed import speed_table
 
-    columns, rows, texts = speed_table(found)
+    columns, rows, texts = speed_table(forecasts)
     results().print(table("speed and capacity", *columns, rows=rows))
     note(texts)
 

@@ -12,10 +12,10 @@ from inferplan.operations.workspace import open_workspace
 def command(model: Model, stack: StackOption, as_json: Annotated[bool, json_option("Print the candidates as JSON.")] = False) -> None:
     """Find the cheapest pool, parallel size, replicas and batch limit that meet the objective of MODEL, and the next three candidates."""
     workspace = open_workspace(stack)
-    found, reasons = sized(workspace, model)
+    candidates, reasons = sized(workspace, model)
     if as_json:
-        show_json([asdict(each) for each in found[:MOST]])
+        show_json([asdict(each) for each in candidates[:MOST]])
         return
-    results().print(table(f"sizes of {model}", *COLUMNS, rows=rows_of(found)))
-    show("\n".join(lines_to_paste(workspace, model, found[0])))
-    note((f"{found[0].forecast.source} by {found[0].forecast.basis}", *reasons))
+    results().print(table(f"sizes of {model}", *COLUMNS, rows=rows_of(candidates)))
+    show("\n".join(lines_to_paste(workspace, model, candidates[0])))
+    note((f"{candidates[0].forecast.source} by {candidates[0].forecast.basis}", *reasons))

@@ -68,8 +68,8 @@ def show_status(status: StackStatus, *, commands: Iterable[tuple[str, str]] = ()
     if as_json:
         sys.stdout.write(status_json(status.stack, status.state, status.contract, status.recording))
     else:
-        if found := forecasts_of(status.recording.outputs, project_root(), status.stack):
-            show_speed(found)
+        if forecasts := forecasts_of(status.recording.outputs, project_root(), status.stack):
+            show_speed(forecasts)
         _print_tables(status.state, results(), commands=commands)
 
 

@@ -90,9 +90,9 @@ def _table(top: Top) -> Table:
     costs = [row.usd_per_hour for row in top.rows if row.usd_per_hour is not None]
     sums = [_sum([getattr(row, name) for row in top.rows]) for name in ("running_requests", "waiting_requests", "output_tokens_per_second")]
     ready = Text(f"{sum(row.ready for row in top.rows)}/{sum(row.wanted for row in top.rows)}")
-    held = str(sum(row.accelerators for row in top.rows))
+    total = str(sum(row.accelerators for row in top.rows))
     drawing.add_section()
-    drawing.add_row("all", ready, *sums, "", "", held, f"{sum(costs):.2f}" if costs else "-", style="bold")
+    drawing.add_row("all", ready, *sums, "", "", total, f"{sum(costs):.2f}" if costs else "-", style="bold")
     return drawing
 
 
@@ -115,8 +115,8 @@ def _cells(row: TopRow) -> list[str | Text]:
 
 
 def _sum(values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return _number(sum(known)) if known else "-"
+    numbers = [value for value in values if value is not None]
+    return _number(sum(numbers)) if numbers else "-"
 
 
 def _number(value: float | None) -> str:

@@ -79,16 +79,16 @@ class Replica:
         """The speed that `percentile` percent of the requests keep at `rate` requests per second; None if the replica cannot serve them."""
         if rate >= self.capacity:
             return None
-        running, held = 1.0, 0.0
+        running, hold = 1.0, 0.0
         for _ in range(_ROUNDS):
             busy = min(rate * self.delay(running), 0.98)
             itl = self.decode(running) / (1 - busy)
-            held = self.prefill(running) + max(self.answer - 1, 0) * itl
-            running = (running + min(max(rate * held, 0.0), float(self.slots))) / 2
+            hold = self.prefill(running) + max(self.answer - 1, 0) * itl
+            running = (running + min(max(rate * hold, 0.0), float(self.slots))) / 2
         # Arrivals vary as in a Poisson process, and so does the number of requests that run.
         crowded = min(running + _normal(percentile) * math.sqrt(running), float(self.slots))
         prefill, decode = self.prefill(running), self.decode(crowded)
-        wait = _md1_tail(min(rate * prefill, 0.98), prefill, percentile) + _slot_tail(rate / self.capacity, self.slots, held, percentile)
+        wait = _md1_tail(min(rate * prefill, 0.98), prefill, percentile) + _slot_tail(rate / self.capacity, self.slots, hold, percentile)
         slowed = decode / (1 - min(rate * self.delay(crowded), 0.98))
         return Speed(ttft=OVERHEAD + prefill + decode + wait, itl=slowed, running=running)
 
@@ -99,11 +99,11 @@ def _md1_tail(load: float, service: float, percentile: int) -> float:
     return 0.0 if load <= late else service / (2 * (1 - load)) * math.log(load / late)
 
 
-def _slot_tail(load: float, slots: int, held: float, percentile: int) -> float:
-    """The wait for one of `slots` slots, each held for `held` seconds."""
+def _slot_tail(load: float, slots: int, hold: float, percentile: int) -> float:
+    """The wait for one of `slots` slots, each of which a request occupies for `hold` seconds."""
     waits = load ** (math.sqrt(2 * (slots + 1)) - 1)
     late = 1 - percentile / 100
-    return 0.0 if waits <= late else held / (slots * (1 - load)) * math.log(waits / late)
+    return 0.0 if waits <= late else hold / (slots * (1 - load)) * math.log(waits / late)
 
 
 def _normal(percentile: int) -> float:

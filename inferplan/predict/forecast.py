@@ -75,64 +75,64 @@ def forecasts(subjects: Subjects, profiles: Mapping[str, Path] | None = None) ->
 
 def forecast(name: str, model: Mapping[str, Any], pool: Mapping[str, Any], profile: Path | None = None) -> Forecast:
     """The forecast of the model `name` with the facts `model`, on a pool with the facts `pool`, by its `profile` if that still matches."""
-    known = {"model": name, "pool": str(model["pool"]), "replicas": model.get("replicas", 0), "objective": objective_of(model)}
+    common = {"model": name, "pool": str(model["pool"]), "replicas": model.get("replicas", 0), "objective": objective_of(model)}
     stale = ""
     try:
         traffic = traffic_of(model)
         if profile is not None:
             try:
-                return _measured(model, pool, traffic, profile, known)
+                return _measured(model, pool, traffic, profile, common)
             except UnknownSpeedError as error:
                 stale = f"{error}. "
         steps = kernels_of(model, pool)
         replica = replica_of(model, steps, traffic)
-        made = _predicted(model, pool, traffic, steps, replica, known)
+        made = _predicted(model, pool, traffic, steps, replica, common)
         return replace(made, reason=f"{stale}The figures are predicted") if stale else made
     except UnknownSpeedError as error:
-        return Forecast(**known, source="unknown", reason=f"{stale}{error}")
+        return Forecast(**common, source="unknown", reason=f"{stale}{error}")
 
 
-def _measured(model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traffic, path: Path, known: Mapping[str, Any]) -> Forecast:
+def _measured(model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traffic, path: Path, common: Mapping[str, Any]) -> Forecast:
     """The forecast by a profile. Raises UnknownSpeedError if it is not of this image, these options, hardware and lengths."""
     profile = load(path, f"{path.parent.parent.name}/{path.parent.name}/{path.name}")
     if changed := list(differences(profile, key_of(model, pool))):
         raise UnknownSpeedError(
             f"{profile.path} was measured with {', '.join(changed)}", "Repeat the benchmark and keep its result, or remove the profile"
         )
-    found = measured(profile, traffic.input_tokens, traffic.output_tokens, known["objective"].percentile)
-    replicas = max(1, known["replicas"])
+    curve = measured(profile, traffic.input_tokens, traffic.output_tokens, common["objective"].percentile)
+    replicas = max(1, common["replicas"])
     rate = traffic.requests_per_second / replicas
     return Forecast(
-        **known,
+        **common,
         source="measured",
         basis=f"benchmark {profile.job} ({profile.path})",
         traffic=traffic,
-        speed=found.at(rate),
-        utilization=rate / found.capacity,
-        tokens_per_second=min(rate, found.capacity) * traffic.output_tokens,
-        dollars=_dollars(model, pool, replicas, traffic, rate / found.capacity),
+        speed=curve.at(rate),
+        utilization=rate / curve.capacity,
+        tokens_per_second=min(rate, curve.capacity) * traffic.output_tokens,
+        dollars=_dollars(model, pool, replicas, traffic, rate / curve.capacity),
     )
 
 
 def traffic_of(model: Mapping[str, Any]) -> Traffic:
-    given = mapping(model, "traffic")
-    if "problem" in given:
-        raise UnknownSpeedError(str(given["problem"]), "Plans and reports cannot say more")
-    prompt = int(given["inputTokens"])
-    cached = prompt * int(given.get("sharedPrefixPercent", 0)) // 100
+    fact = mapping(model, "traffic")
+    if "problem" in fact:
+        raise UnknownSpeedError(str(fact["problem"]), "Plans and reports cannot say more")
+    prompt = int(fact["inputTokens"])
+    cached = prompt * int(fact.get("sharedPrefixPercent", 0)) // 100
     caches = mapping(model, "batching").get("prefixCaching", True)
     return Traffic(
-        requests_per_second=float(given["requestsPerSecond"]),
+        requests_per_second=float(fact["requestsPerSecond"]),
         input_tokens=prompt,
-        output_tokens=int(given["outputTokens"]),
+        output_tokens=int(fact["outputTokens"]),
         cached_tokens=min(cached, prompt - 1) if caches else 0,
     )
 
 
 def objective_of(model: Mapping[str, Any]) -> Objective:
-    given = mapping(model, "slo")
-    times = {name: milliseconds_of(given[name]) / 1000 for name in ("ttft", "itl") if given.get(name)}
-    return Objective(**times, percentile=int(given.get("percentile", 95)))
+    fact = mapping(model, "slo")
+    times = {name: milliseconds_of(fact[name]) / 1000 for name in ("ttft", "itl") if fact.get(name)}
+    return Objective(**times, percentile=int(fact.get("percentile", 95)))
 
 
 def setup_of(model: Mapping[str, Any], pool: Mapping[str, Any]) -> Setup:
@@ -162,9 +162,9 @@ def replica_of(model: Mapping[str, Any], steps: Kernels, traffic: Traffic) -> tu
     """The replica, its memory, and how many requests of this traffic fit its KV cache."""
     batching = mapping(model, "batching")
     memory = steps.memory(batching["maxTokensPerStep"])
-    held = memory.weights + memory.other
+    resident = memory.weights + memory.other
     share = batching["memoryShare"]
-    room = (memory.capacity - held) * share if batching.get("ofFree") else memory.capacity * share - held
+    room = (memory.capacity - resident) * share if batching.get("ofFree") else memory.capacity * share - resident
     tokens = int(room // memory.per_token)
     own = traffic.input_tokens - traffic.cached_tokens + traffic.output_tokens // 2
     fitting = max(0, (tokens - traffic.cached_tokens) // max(own, 1)) if tokens > 0 else 0
@@ -179,27 +179,27 @@ def _predicted(
     pool: Mapping[str, Any],
     traffic: Traffic,
     steps: Kernels,
-    found: tuple[Replica, Memory, int],
-    known: Mapping[str, Any],
+    parts: tuple[Replica, Memory, int],
+    common: Mapping[str, Any],
 ) -> Forecast:
-    replica, memory, tokens = found
+    replica, memory, tokens = parts
     context = mapping(model, "batching").get("contextLength")
     longest = traffic.input_tokens + traffic.output_tokens
-    known = {**known, "source": "predicted", "basis": steps.basis, "traffic": traffic, "memory": memory}
+    common = {**common, "source": "predicted", "basis": steps.basis, "traffic": traffic, "memory": memory}
     if tokens <= 0:
         fatal = f"the weights take {_gib(memory.weights)} of the {_gib(memory.capacity)} of an accelerator, which leaves no KV cache"
-        return Forecast(**known, sequences=0, fatal=f"{fatal}. Raise tensorParallelSize, use a larger accelerator, or quantized weights")
+        return Forecast(**common, sequences=0, fatal=f"{fatal}. Raise tensorParallelSize, use a larger accelerator, or quantized weights")
     problems = []
     if context is not None and context > tokens:
         problems.append(f"contextLength {context:,} is more than the {tokens:,} tokens that the KV cache holds: the engine does not start")
     if longest > min(context or longest, tokens):
         problems.append(f"a request of {longest:,} tokens does not fit: prompts and answers may have {min(context or tokens, tokens):,}")
-    replicas = max(1, known["replicas"])
+    replicas = max(1, common["replicas"])
     rate = traffic.requests_per_second / replicas
-    speed = replica.at(rate, known["objective"].percentile)
+    speed = replica.at(rate, common["objective"].percentile)
     utilization = rate / replica.capacity
     return Forecast(
-        **known,
+        **common,
         sequences=replica.slots,
         speed=speed,
         utilization=utilization,

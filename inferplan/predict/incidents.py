@@ -90,9 +90,9 @@ def play(incident: Incident | None, model: Mapping[str, Any], pool: Mapping[str,
     """The outcome of `trace`, or of requests at the traffic's rate, with the events of `incident`. Raises UnknownSpeedError."""
     traffic, objective = traffic_of(model), objective_of(model)
     if unsupported := sorted(set(model.get("signals", {})) - set(SIGNALS)):
-        known = ", ".join(map(to_camel, SIGNALS))
+        names = ", ".join(map(to_camel, SIGNALS))
         rule = f"the scaling rule follows {', '.join(map(to_camel, unsupported))}, which cannot be simulated"
-        raise UnknownSpeedError(rule, f"Simulated are {known}: scale on one of them, or replay the trace in a rehearsal (docs/scaling.md)")
+        raise UnknownSpeedError(rule, f"Simulated are {names}: scale on one of them, or replay the trace in a rehearsal (docs/scaling.md)")
     replica, _, tokens = replica_of(model, kernels_of(model, pool), traffic)
     if tokens <= 0:
         raise UnknownSpeedError("the weights do not fit, so nothing can be simulated", "Raise tensorParallelSize")

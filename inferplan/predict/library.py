@@ -76,15 +76,15 @@ def library_model(name: str) -> tuple[str, str | None]:
     """The library's name of the model `name`, and the quantization that the name implies. Raises UnknownSpeedError."""
     aliases = {_key(alias): target for alias, target in tables()["aliases"].items()}
     by_key = {_key(each): each for each in reversed(known_models())} | aliases
-    found = by_key.get(_key(name))
-    if found is None:
+    match = by_key.get(_key(name))
+    if match is None:
         near = get_close_matches(_key(name), [_key(each) for each in known_models()], n=1, cutoff=0.6)
         example = f", such as {next(each for each in known_models() if _key(each) == near[0])}" if near else ""
         raise UnknownSpeedError(
             f"aiconfigurator {_version()} does not know the layers of {name!r}",
             f"Set traffic.model to the published model with the same layers{example}, or measure it (docs/prediction.md)",
         )
-    model, _, quantization = found.partition(" ")
+    model, _, quantization = match.partition(" ")
     return model, quantization or None
 
 
@@ -170,7 +170,7 @@ class Kernels:
         size = self._setup.tensor_parallel_size
         model = get_model(self.model, build_model_config(attention_dp_size=1, **self._parallel, **self._quantized), self.framework)
         spec = get_database(self.system, self.framework, self.data).system_spec
-        links = {count: held for count, held in spec["misc"]["nccl_mem"].items() if count <= size}
+        links = {count: amount for count, amount in spec["misc"]["nccl_mem"].items() if count <= size}
         factor = next(each for limit, each in _ACTIVATIONS if size <= limit)
         width = model._num_heads * model._head_size  # noqa: SLF001 - the library has no other name for it
         return Memory(
@@ -220,6 +220,6 @@ class Band:
 def band_of(framework: str, system: str) -> Band:
     """The band of `framework` on `system`, of all comparisons if too few were made there."""
     bands = table("predict/data/bands.toml")["bands"]
-    found = bands.get(f"{framework}-{system}")
-    row = found or bands["all"]
-    return Band(ttft=row["ttft"], itl=row["itl"], comparisons=int(row["comparisons"]), exact=found is not None)
+    band = bands.get(f"{framework}-{system}")
+    row = band or bands["all"]
+    return Band(ttft=row["ttft"], itl=row["itl"], comparisons=int(row["comparisons"]), exact=band is not None)

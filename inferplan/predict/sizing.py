@@ -47,17 +47,17 @@ class Place:
 
 def candidates(model: str, places: Iterable[Place]) -> tuple[list[Candidate], list[str]]:
     """The candidates that meet the objective, cheapest first, and why a pool or parallel size has none."""
-    found: list[Candidate] = []
+    matches: list[Candidate] = []
     reasons: list[str] = []
     for place in places:
         offered = int(place.pool.get("accelerators", 0))
         for parallel in (size for size in (1, 2, 4, 8) if size <= offered):
             best, why = _smallest(model, place, parallel)
-            found += best
+            matches += best
             reasons += [f"{place.name}{f', tensorParallelSize {parallel}' if best or 'objective' in why else ''}: {why}"] if why else []
             if why and not best and "does not know the layers" in why:
                 return [], [why]
-    return sorted(found, key=lambda each: each.order), list(dict.fromkeys(reasons))
+    return sorted(matches, key=lambda each: each.order), list(dict.fromkeys(reasons))
 
 
 def _smallest(model: str, place: Place, parallel: int) -> tuple[list[Candidate], str]:

@@ -54,12 +54,12 @@ def row(each: Forecast) -> tuple[str, ...]:
     )
 
 
-def notes(found: Sequence[Forecast]) -> Iterator[str]:
+def notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
     """Yield the source of the figures, what is unknown, and what does not fit or is missed."""
-    for basis in dict.fromkeys(each.basis for each in found if each.basis):
-        models = [each for each in found if each.basis == basis]
+    for basis in dict.fromkeys(each.basis for each in forecasts if each.basis):
+        models = [each for each in forecasts if each.basis == basis]
         yield f"{', '.join(each.model for each in models)}: {models[0].source} by {basis}{_error(models[0])}"
-    for each in found:
+    for each in forecasts:
         if each.source == "unknown":
             yield f"speed of {each.model} is unknown: {each.reason}"
         elif each.reason:
@@ -100,18 +100,18 @@ def verdicts(each: Forecast) -> Iterator[Verdict]:
 
 
 def misses(each: Forecast) -> Iterator[tuple[str, Verdict]]:
-    for found in verdicts(each):
-        if found.state == "missed":
-            value = "without bound" if found.value is None else seconds(found.value)
-            yield f"{each.model}: p{each.objective.percentile} {found.name} {value}{_at(each)}: {_missed(found)}", found
+    for verdict in verdicts(each):
+        if verdict.state == "missed":
+            value = "without bound" if verdict.value is None else seconds(verdict.value)
+            yield f"{each.model}: p{each.objective.percentile} {verdict.name} {value}{_at(each)}: {_missed(verdict)}", verdict
 
 
 def _at(each: Forecast) -> str:
     return "" if each.traffic is None else f" at {each.traffic.requests_per_second:g} requests per second"
 
 
-def _missed(found: Verdict) -> str:
-    return f"the objective of {seconds(found.limit)} is missed"
+def _missed(verdict: Verdict) -> str:
+    return f"the objective of {seconds(verdict.limit)} is missed"
 
 
 def review(before: Sequence[Forecast], after: Sequence[Forecast]) -> SpeedReview:
@@ -141,15 +141,15 @@ def _risks(was: Mapping[str, Forecast], after: Sequence[Forecast]) -> Iterator[R
             yield _risk(each, "does not fit", each.fatal, "the servers do not start", CRITICAL)
         for problem in each.problems:
             yield _risk(each, "cannot serve its context length", problem, "the servers do not start, or reject such requests", DISRUPTIVE)
-        earlier = {} if old is None else {found.name: found for found in verdicts(old)}
-        for found in verdicts(each):
-            first = earlier.get(found.name)
-            values = [seconds(value.value) if value.value is not None else "without bound" for value in (first, found) if value is not None]
+        earlier = {} if old is None else {verdict.name: verdict for verdict in verdicts(old)}
+        for verdict in verdicts(each):
+            first = earlier.get(verdict.name)
+            values = ["without bound" if side.value is None else seconds(side.value) for side in (first, verdict) if side is not None]
             path = " → ".join(dict.fromkeys(values))
-            if found.state == "missed":
-                cause = f"p{each.objective.percentile} {found.name} {path}{_at(each)}: {_missed(found)}"
+            if verdict.state == "missed":
+                cause = f"p{each.objective.percentile} {verdict.name} {path}{_at(each)}: {_missed(verdict)}"
                 yield _risk(
-                    each, f"misses its objective of {found.name}", cause, f"{each.source} by {each.basis}{_error(each)}", DISRUPTIVE
+                    each, f"misses its objective of {verdict.name}", cause, f"{each.source} by {each.basis}{_error(each)}", DISRUPTIVE
                 )
         if each.source == _UNKNOWN and old is not None and old.source != _UNKNOWN:
             yield _risk(each, "loses its forecast", each.reason, "nothing says whether the objective still holds", DISRUPTIVE)
@@ -160,9 +160,9 @@ def _risk(each: Forecast, what: str, cause: str, consequence: str, weight: int) 
     return Risk(weight=weight, what=what, kind="model", name=name, urn=f"model {name}", cause=clean(cause), consequence=clean(consequence))
 
 
-def with_incidents(found: SpeedReview, played: Iterable[tuple[Incident, Outcome | str, Outcome | str]]) -> SpeedReview:
-    """`found` with the incidents that were played before and after the change; a broken limit is a risk."""
-    rows, risks = [], list(found.risks)
+def with_incidents(reviewed: SpeedReview, played: Iterable[tuple[Incident, Outcome | str, Outcome | str]]) -> SpeedReview:
+    """`reviewed` with the incidents that were played before and after the change; a broken limit is a risk."""
+    rows, risks = [], list(reviewed.risks)
     for incident, before, after in played:
         sides = [("", each) if isinstance(each, str) else (f"{each.lost:,}", f"{each.late_percent:.1f}%") for each in (before, after)]
         rows.append(
@@ -176,7 +176,7 @@ def with_incidents(found: SpeedReview, played: Iterable[tuple[Incident, Outcome 
         risks.append(Risk(weight=DISRUPTIVE, kind="model", name=name, urn=f"model {name}", **texts))
     changed = any("→" in cell for cells in rows for cell in cells)
     table = Table(title="Incidents", columns=("incident", "model", "requests lost", "requests late"), rows=tuple(rows), changed=changed)
-    return SpeedReview((*found.tables, table), tuple(risks))
+    return SpeedReview((*reviewed.tables, table), tuple(risks))
 
 
 def seconds(value: float) -> str:

@@ -52,8 +52,8 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
         here = ("models", name)
         if settings.gateway is not None and not model.consumers and not any(name in each.models for each in settings.routes.values()):
             yield SpecError((*here, "consumers"), "No consumer can call this model through the gateway. Add consumers: [<name>].")
-        for option, known, engine in model.unknown_options():
-            text = f"{option!r} is not an option of {engine}.{suggestion(option, known)} An unknown option ends the server at its start."
+        for option, names, engine in model.unknown_options():
+            text = f"{option!r} is not an option of {engine}.{suggestion(option, names)} An unknown option ends the server at its start."
             yield SpecError((*here, "extraArgs"), text)
         if model.weights is not None:
             yield from _weights(

@@ -145,12 +145,12 @@ def _name(value: str, expected: str) -> str:
 
 def field_hint(name: str, entry: dict[str, Any], allowed: list[str]) -> str:
     """Return the sentence that names the allowed field for the unknown field `name` of `entry`, "" if none is known."""
-    known = table("stackfile/corrections.toml")
-    field, form = known["forms"].get(name, ("", ""))
+    corrections = table("stackfile/corrections.toml")
+    field, form = corrections["forms"].get(name, ("", ""))
     if field in allowed:
         return f" Write {form.format_map(_numbers(entry))}."
-    other = next((each for each in known["fields"].get(name, ()) if each in allowed), None)
-    explained = known["explained"].get(name)
+    other = next((each for each in corrections["fields"].get(name, ()) if each in allowed), None)
+    explained = corrections["explained"].get(name)
     return f" Did you mean {other!r}?" if other else f" {explained}" if explained else ""
 
 

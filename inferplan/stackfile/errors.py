@@ -45,18 +45,18 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}...{text[-1] if isinstance(value, str) else ''}"
 
 
-def suggestion(name: str, known: Collection[str]) -> str:
-    """The sentence ` Did you mean 'x'?` with the name of `known` that is closest to `name`, "" if none is close."""
-    folded = {each.lower(): each for each in sorted(known)}
+def suggestion(name: str, names: Collection[str]) -> str:
+    """The sentence ` Did you mean 'x'?` with the name of `names` that is closest to `name`, "" if none is close."""
+    folded = {each.lower(): each for each in sorted(names)}
     near = difflib.get_close_matches(name.lower(), folded, n=1)
     return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
-def unknown(noun: str, name: str, known: Collection[str], *, owner: str = "this stack", plural: str = "", remedy: str = "") -> str:
+def unknown(noun: str, name: str, names: Collection[str], *, owner: str = "this stack", plural: str = "", remedy: str = "") -> str:
     """The message about `name`, an unknown `noun` of `owner`: the closest name and all known ones, or `remedy` if there are none."""
     plural = plural or f"{noun}s"
-    listed = f"{plural.capitalize()} in {owner}: {', '.join(sorted(known))}." if known else f"There are no {plural} in {owner}. {remedy}"
-    return f"Unknown {noun} {shown(name)}.{suggestion(name, known)} {listed}"
+    listed = f"{plural.capitalize()} in {owner}: {', '.join(sorted(names))}." if names else f"There are no {plural} in {owner}. {remedy}"
+    return f"Unknown {noun} {shown(name)}.{suggestion(name, names)} {listed}"
 
 
 def sentence(text: str) -> str:

@@ -24,8 +24,8 @@ def json_pattern(group: str) -> str:
         levels.append(rf"([[{{](?:{inner})*+[]}}])")
     member = rf"(?!{_KEY})(?1)\s*+:\s*+(?:(?1)|[-+.\w]++|(?2))\s*+"
     others_before, others_after = rf"(?:{member},\s*+)*+", rf"(?:,\s*+{member})*+"
-    found = rf'"model"\s*+:\s*+"(?<{group}>{NAME})"\s*+'
-    return rf"(?s)(?(DEFINE){''.join(levels)})\A\s*+\{{\s*+{others_before}{found}{others_after}\}}\s*+\z"
+    model_key = rf'"model"\s*+:\s*+"(?<{group}>{NAME})"\s*+'
+    return rf"(?s)(?(DEFINE){''.join(levels)})\A\s*+\{{\s*+{others_before}{model_key}{others_after}\}}\s*+\z"
 
 
 def form_pattern(group: str, boundary: str) -> str:

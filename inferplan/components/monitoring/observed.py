@@ -22,5 +22,5 @@ def scrape_annotations(monitoring: MonitoringSpec | None, port: int, path: str) 
 
 def observed(model: AnyModel, endpoint: Endpoint, monitoring: MonitoringSpec | None) -> AnyModel:
     """Return `model` with the annotations that `monitoring` adds; those that the user wrote win."""
-    found = scrape_annotations(monitoring, endpoint.metrics_port, endpoint.metrics_path)
-    return model.model_copy(update={"annotations": {**found, **model.annotations}}) if found else model
+    annotations = scrape_annotations(monitoring, endpoint.metrics_port, endpoint.metrics_path)
+    return model.model_copy(update={"annotations": {**annotations, **model.annotations}}) if annotations else model

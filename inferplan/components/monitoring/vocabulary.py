@@ -28,10 +28,10 @@ def engine_metrics(engine: str) -> Mapping[str, Mapping[str, Any]]:
 
 def known_metrics(engines: Collection[str]) -> dict[str, str]:
     """Return every metric that a stack with `engines` may expose, with its type."""
-    known = dict(table(_TABLE)["metrics"])
+    metrics = dict(table(_TABLE)["metrics"])
     for engine in engines:
-        known |= engine_metrics(engine)["metrics"]
-    return known
+        metrics |= engine_metrics(engine)["metrics"]
+    return metrics
 
 
 def sources_of(term: str, engines: Collection[str]) -> list[str]:
@@ -89,5 +89,5 @@ def _rules(term: str, form: str, namespace: str, engines: Collection[str]) -> It
 def _quantile(source: str, where: str, quantile: float) -> str:
     # Without requests a quantile is NaN, which the comparison leaves out.
     buckets = f"sum by ({BY}, le) (rate({selected(source, where, '_bucket')}[{_WINDOW}]))"
-    found = f"histogram_quantile({quantile:g}, {buckets})"
-    return f"({found} / {factor_of(source)} > 0)" if factor_of(source) != 1 else f"({found} > 0)"
+    promql = f"histogram_quantile({quantile:g}, {buckets})"
+    return f"({promql} / {factor_of(source)} > 0)" if factor_of(source) != 1 else f"({promql} > 0)"

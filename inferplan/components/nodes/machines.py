@@ -61,8 +61,8 @@ class Machine:
 
 def machine(name: str) -> Machine:
     """Return the machine `name`. Raises ValueError with the nearest name, and all names of its family or of `machines.csv`."""
-    if (found := machines().get(name)) is not None:
-        return found
+    if (match := machines().get(name)) is not None:
+        return match
     if (row := cpu_rows().get(name)) is not None:
         return _machine(row)
     family = {each: _machine(row) for each, row in cpu_rows().items() if each.partition(".")[0] == name.partition(".")[0]}

@@ -69,7 +69,7 @@ class PreheatJob(pulumi.ComponentResource):
         pod_labels = selector(COMPONENT, name)
         pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=pod_labels, folder=folder, reported=reported)
         job_name = bounded(f"{name}-preheat", job_key(pod, target))
-        found = scrape_annotations(monitoring, METRICS_PORT, METRICS_PATH) if reported else {}
+        scraped = scrape_annotations(monitoring, METRICS_PORT, METRICS_PATH) if reported else {}
         gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
         # The node mounts a volume outside the pod's network.
         if not isinstance(source, VolumeClaim):
@@ -85,7 +85,7 @@ class PreheatJob(pulumi.ComponentResource):
             metadata=meta.ObjectMetaArgsDict(name=job_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=REPEATED),
             spec=_job_spec(
                 core.PodTemplateSpecArgsDict(
-                    metadata=present(meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name), annotations=dict(found) or None)), spec=pod
+                    metadata=present(meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name), annotations=dict(scraped) or None)), spec=pod
                 ),
                 deadline,
                 ttl=preheat.ttl_seconds_after_finished,

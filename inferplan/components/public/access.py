@@ -115,9 +115,9 @@ class Gateway(pulumi.ComponentResource):
         endpoints = [TypeAdapter(Endpoint).validate_python(dict(each)) for each in extras["endpoints"]]
         for endpoint in endpoints:
             if unknown := sorted(set(endpoint.consumers) - consumers.consumers.keys()):
-                known = ", ".join(consumers.consumers) or "none"
+                names = ", ".join(consumers.consumers) or "none"
                 check.errors.append(
-                    SpecError(("consumers",), f"{endpoint.model} has the unknown consumers {', '.join(unknown)}. Consumers: {known}.")
+                    SpecError(("consumers",), f"{endpoint.model} has the unknown consumers {', '.join(unknown)}. Consumers: {names}.")
                 )
         check.stop()
         super().__init__("inferplan:index:Gateway", name, spec.intent(), opts)

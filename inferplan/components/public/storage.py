@@ -91,8 +91,8 @@ class Preheat(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         copied = {"store": plain_values(target), "path": job.mount.sub_path, "preheat": plain_values(preheat), "folder": job.mount.folder}
-        known = {"revision": weights.revision, "size": weights.size}
-        self.files = handle({key: value for key, value in {**copied, **known}.items() if value is not None}, job.mount.gate)
+        provenance = {"revision": weights.revision, "size": weights.size}
+        self.files = handle({key: value for key, value in {**copied, **provenance}.items() if value is not None}, job.mount.gate)
         self.register_outputs({"files": self.files})
 
 

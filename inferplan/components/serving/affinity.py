@@ -58,12 +58,12 @@ class AffinitySpec(Spec):
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Yield terms that no node of the pool `target` can meet; paths start below `affinity`."""
         for index, term in enumerate(self.required_nodes):
-            held = target.node_selector.get(term.key)
-            met = {"In": held in term.values, "NotIn": held not in term.values, "DoesNotExist": False}.get(term.operator, True)
-            if held is not None and not met:
+            value = target.node_selector.get(term.key)
+            met = {"In": value in term.values, "NotIn": value not in term.values, "DoesNotExist": False}.get(term.operator, True)
+            if value is not None and not met:
                 yield SpecError(
                     ("requiredNodes", index),
-                    f"every node of pool {target.pool!r} has {term.key}: {held}, so none meets {term.operator} {term.values}. Correct the term.",
+                    f"every node of pool {target.pool!r} has {term.key}: {value}, so none meets {term.operator} {term.values}. Correct the term.",
                 )
 
     def rendered(self) -> Mapping[str, Any]:

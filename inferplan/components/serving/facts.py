@@ -42,10 +42,10 @@ def model_facts(endpoint: Endpoint, spec: ServedModel, stores: Mapping[str, Stor
         slo={} if spec.slo is None else spec.slo.model_dump(mode="json", by_alias=True),
         batching=_batching(spec, target),
     )
-    found: dict[str, Any] = {name: {} for name in _MEANINGS}
-    settings = _without_meaning(facts.settings, "", found)
-    del found[""]
-    return replace(facts, settings=settings, **found)
+    by_fact: dict[str, Any] = {name: {} for name in _MEANINGS}
+    settings = _without_meaning(facts.settings, "", by_fact)
+    del by_fact[""]
+    return replace(facts, settings=settings, **by_fact)
 
 
 def _batching(spec: ServedModel, target: NodeTarget | None) -> Mapping[str, Any]:
@@ -64,16 +64,16 @@ def _batching(spec: ServedModel, target: NodeTarget | None) -> Mapping[str, Any]
     return {**seconds, **({"image": image} if batching is None else batching.document(image))}
 
 
-def _without_meaning(settings: Mapping[str, Any], path: str, found: dict[str, Any]) -> dict[str, Any]:
-    """Return `settings` without those that are facts of their own, which are moved to `found`, by fact and path."""
+def _without_meaning(settings: Mapping[str, Any], path: str, by_fact: dict[str, Any]) -> dict[str, Any]:
+    """Return `settings` without those that are facts of their own, which are moved to `by_fact`, by fact and path."""
     remaining = {}
     for key, value in settings.items():
         fact = next((name for name, pattern in _MEANINGS.items() if pattern.fullmatch(f"{path}{key}")), None)
         if fact is not None:
             parts = {f".{part}": each for part, each in value.items()} if isinstance(value, dict) else {"": value}
-            found[fact] |= {f"{path}{key}{part}": each for part, each in parts.items()}
+            by_fact[fact] |= {f"{path}{key}{part}": each for part, each in parts.items()}
         else:
-            remaining[key] = _without_meaning(value, f"{path}{key}.", found) if isinstance(value, dict) else value
+            remaining[key] = _without_meaning(value, f"{path}{key}.", by_fact) if isinstance(value, dict) else value
     return remaining
 
 

@@ -185,12 +185,12 @@ class PlacedModel(ReplicaRange):
 
     def shared_pool_errors(self, target: NodeTarget, accelerators_of_others: int) -> Iterator[SpecError]:
         """Check that the model can be replaced on the pool `target`, where other models use `accelerators_of_others` accelerators."""
-        held, needed = target.nodes * target.capacity.accelerators, self.accelerators_per_pod * self.pods
+        total, needed = target.nodes * target.capacity.accelerators, self.accelerators_per_pod * self.pods
         spare = self.spare_accelerators(target, accelerators_of_others)
         if self.rollout == "surge" and needed > spare:
             yield SpecError(
                 ("rollout",),
-                f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {held} accelerators free "
+                f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {total} accelerators free "
                 f"where {needed} {'is' if needed == 1 else 'are'} needed: it would wait indefinitely. Use inPlace, or enlarge the pool",
             )
 

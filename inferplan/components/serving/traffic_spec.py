@@ -44,10 +44,10 @@ class TrafficSpec(Spec):
 
     @rule
     def _means_or_trace(self) -> Iterator[str]:
-        given = [to_camel(name) for name in _MEANS if getattr(self, name) is not None]
+        means = [to_camel(name) for name in _MEANS if getattr(self, name) is not None]
         missing = [to_camel(name) for name in _MEANS if getattr(self, name) is None]
-        if self.trace is not None and given:
-            yield f"trace already has the requests, and {', '.join(given)} repeats them. Remove one of the two"
+        if self.trace is not None and means:
+            yield f"trace already has the requests, and {', '.join(means)} repeats them. Remove one of the two"
         if self.trace is None and missing:
             yield (
                 f"Missing {', '.join(missing)}. Traffic is requestsPerSecond, inputTokens and outputTokens, or a trace. "

@@ -111,8 +111,8 @@ def check_drivers(cluster: ExaminedCluster) -> Iterator[Finding]:
             remedy = f"update the driver of these nodes to {needed[image]} or later, or name an image for their driver in the models"
             yield error(f"pool {name}: {image} needs driver {needed[image]}, and these nodes have an older one: {listed}", remedy)
         if unlabelled := [node for node, text in drivers.items() if not text]:
-            told = f"{', '.join(unlabelled)} has no label with the driver's version ({labels[0]}), and {image} needs {needed[image]}"
-            yield unknown(f"pool {name}: {told}; {operator} adds the label")
+            gap = f"{', '.join(unlabelled)} has no label with the driver's version ({labels[0]}), and {image} needs {needed[image]}"
+            yield unknown(f"pool {name}: {gap}; {operator} adds the label")
         elif nodes and not old:
             yield ok(f"pool {name}: every node has the driver that {image} needs ({needed[image]})")
 

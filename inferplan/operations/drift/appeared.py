@@ -23,7 +23,7 @@ _KINDS: Final = (
 
 def appeared(live: LiveCluster, namespace: str, declared: Collection[ObjectKey]) -> Iterator[Finding]:
     """A finding for each object of a person in `namespace`, and for each ClusterRoleBinding of its accounts."""
-    known = {key.identity for key in declared}
+    identities = {key.identity for key in declared}
     for api_version, kind in _KINDS:
         # An account that may not list a kind has no part in what it grants.
         with suppress(OperationError):
@@ -32,7 +32,7 @@ def appeared(live: LiveCluster, namespace: str, declared: Collection[ObjectKey])
                 key = ObjectKey(api_version, kind, place, name)
                 writers = [writer for writer, _ in entries(each) if not writer.subresource]
                 by_hand = [writer for writer in writers if manager_of(writer.manager) is Owner.PEOPLE]
-                ours = key.identity in known or each["metadata"].get("ownerReferences") or len(by_hand) < len(writers)
+                ours = key.identity in identities or each["metadata"].get("ownerReferences") or len(by_hand) < len(writers)
                 if by_hand and not ours and (place or _grants(each, namespace)):
                     yield Finding(key=key, action="appeared", writer=by_hand[0])
 

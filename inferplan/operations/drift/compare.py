@@ -33,8 +33,8 @@ def _compare_lists(live: list[Any], wanted: list[Any], path: Path) -> Iterator[D
     if (key := _key_of(live, wanted)) is not None:
         mine, theirs = ({each[key]: (index, each) for index, each in enumerate(items)} for items in (wanted, live))
         for name in [*mine, *(each for each in theirs if each not in mine)]:
-            index, found = theirs.get(name, (mine.get(name, (0,))[0], MISSING))
-            yield from compare(found, mine.get(name, (0, MISSING))[1], (*path, index))
+            index, live_item = theirs.get(name, (mine.get(name, (0,))[0], MISSING))
+            yield from compare(live_item, mine.get(name, (0, MISSING))[1], (*path, index))
     elif len(live) == len(wanted):
         for index, (one, other) in enumerate(zip(live, wanted, strict=True)):
             yield from compare(one, other, (*path, index))
@@ -66,7 +66,7 @@ def declared_only(live: Any, declared: Any) -> Any:
 
 def declared_differences(kind: str, live: Any, declared: Any) -> Iterator[Difference]:
     """Each declared field with another live value, without a dry run: other spellings of a quantity and lost zeros do not count."""
-    for path, found, wanted in compare(declared_only(live, declared), declared):
-        same = amount(found) == amount(wanted) is not None or (found is MISSING and wanted in (False, 0))
+    for path, live_value, wanted in compare(declared_only(live, declared), declared):
+        same = amount(live_value) == amount(wanted) is not None or (live_value is MISSING and wanted in (False, 0))
         if not same and owner_of(kind, path) is Owner.STACK:
-            yield path, found, wanted
+            yield path, live_value, wanted

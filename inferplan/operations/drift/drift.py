@@ -70,15 +70,15 @@ class _Comparison:
         def finding(path: Path, **fields: Any) -> Finding:
             return Finding(key=key, inputs=inputs, path=path, setting=setting_of(labels, path), variable=variable_at(live, path), **fields)
 
-        added = {path: (writer, found) for writer, path, found in additions(live, body)}
-        for path, found, wanted in self._differences(key, body, live):
+        added = {path: (writer, live_value) for writer, path, live_value in additions(live, body)}
+        for path, live_value, wanted in self._differences(key, body, live):
             ours = owner_of(key.kind, path, queued=queued) is Owner.STACK and path not in added
             if ours and (self.secrets_known or path[-1] not in SECRET_DIGESTS):
-                writer = _writer(live, path, found)
-                action = "rescale" if text_of(path) in unscaled else action_of(writer, found, wanted)
-                yield finding(path=path, live=found, ours=wanted, writer=writer, action=action)
-        for path, (writer, found) in added.items():
-            yield finding(path=path, live=found, writer=writer, action="leave")
+                writer = _writer(live, path, live_value)
+                action = "rescale" if text_of(path) in unscaled else action_of(writer, live_value, wanted)
+                yield finding(path=path, live=live_value, ours=wanted, writer=writer, action=action)
+        for path, (writer, live_value) in added.items():
+            yield finding(path=path, live=live_value, writer=writer, action="leave")
 
     def _differences(self, key: ObjectKey, body: dict[str, Any], live: dict[str, Any]) -> Iterator[Difference]:
         if _is_as_declared(live, body):
@@ -89,12 +89,12 @@ class _Comparison:
             declared = {name: value for name, value in body.items() if name not in ("stringData", "status")}
             yield from declared_differences(key.kind, live, declared)
             return
-        for path, found, wanted in compare(live, applied):
+        for path, live_value, wanted in compare(live, applied):
             if key.kind == "Node" and path[:2] == ("spec", "taints"):
-                found, wanted = (_our_taints(value_at(each, path[:2])) for each in (live, applied))  # noqa: PLW2901 - the same difference, without taints of controllers
-                if found == wanted:
+                live_value, wanted = (_our_taints(value_at(each, path[:2])) for each in (live, applied))  # noqa: PLW2901 - the same difference, without taints of controllers
+                if live_value == wanted:
                     continue
-            yield path, found, wanted
+            yield path, live_value, wanted
 
     def _applied(self, key: ObjectKey, body: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any] | None:
         """The object as an update would leave it; None if the server gives no answer."""
@@ -161,9 +161,9 @@ def _clouds(recording: Recording) -> Iterator[str]:
         yield f"{count} {name} resources. Compare them with: pulumi refresh --preview-only --stack {recording.stack}"
 
 
-def _writer(live: Mapping[str, Any], path: tuple[str | int, ...], found: Any) -> Writer | None:
+def _writer(live: Mapping[str, Any], path: tuple[str | int, ...], live_value: Any) -> Writer | None:
     """The writer of the value at `path`, people before the stack; None for a value that was removed."""
-    if found is MISSING:
+    if live_value is MISSING:
         return None
     matches = writers(live, path)
     return next((each for each in matches if manager_of(each.manager, each.subresource) is not Owner.STACK), next(iter(matches), None))

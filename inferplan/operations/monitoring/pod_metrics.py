@@ -44,10 +44,10 @@ class PodMetrics:
             return [value for source in sources_of(term, [engine]) for value in chosen(samples, source)]
 
         for figure in ("running_requests", "waiting_requests"):
-            if found := values(figure):
-                yield figure, sum(found)
-        if found := values("kv_cache"):
-            yield "kv_cache", sum(found) / len(found)
+            if numbers := values(figure):
+                yield figure, sum(numbers)
+        if numbers := values("kv_cache"):
+            yield "kv_cache", sum(numbers) / len(numbers)
         now, tokens, buckets = (
             time.monotonic(),
             {"output": sum(values("output_tokens"))},
@@ -65,8 +65,8 @@ class PodMetrics:
 def parsed(page: str) -> Iterator[Sample]:
     """Yield the samples of a page in Prometheus's text format."""
     for line in page.splitlines():
-        if (found := _SAMPLE.match(line)) is not None:
-            yield found[1], {name: value for name, _, value in _LABEL.findall(found[2] or "")}, float(found[3])
+        if (match := _SAMPLE.match(line)) is not None:
+            yield match[1], {name: value for name, _, value in _LABEL.findall(match[2] or "")}, float(match[3])
 
 
 def chosen(samples: Iterable[Sample], selector: str, suffix: str = "") -> Iterator[float]:
@@ -77,8 +77,8 @@ def chosen(samples: Iterable[Sample], selector: str, suffix: str = "") -> Iterat
 def _selected(samples: Iterable[Sample], selector: str, suffix: str) -> Iterator[tuple[Mapping[str, str], float]]:
     name, _, matchers = selector.partition("{")
     wanted = _LABEL.findall(matchers)
-    for found, labels, value in samples:
-        if found == f"{name}{suffix}" and all(_matches(labels.get(key, ""), operator, text) for key, operator, text in wanted):
+    for metric, labels, value in samples:
+        if metric == f"{name}{suffix}" and all(_matches(labels.get(key, ""), operator, text) for key, operator, text in wanted):
             yield labels, value
 
 

@@ -97,11 +97,11 @@ class PrometheusSource:
         self._queries = {rule["record"].removeprefix(PREFIX): rule["expr"] for rule in rules}
 
     def figures(self) -> Figures:
-        found: dict[str, dict[str, float]] = {}
+        by_model: dict[str, dict[str, float]] = {}
         for figure, term in TERMS.items():
             for sample in self._ask(self._queries[term]) if term in self._queries else ():
-                found.setdefault(sample["metric"].get("model", ""), {})[figure] = float(sample["value"][1])
-        return found
+                by_model.setdefault(sample["metric"].get("model", ""), {})[figure] = float(sample["value"][1])
+        return by_model
 
     def _ask(self, query: str) -> list[dict[str, Any]]:
         address = f"{self._url}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
@@ -141,9 +141,9 @@ def read_top(workspace: Workspace, get: Get, source: Source | None) -> Top:
     rows = []
     for row in read_state(settings, contract_of(settings), get).models:
         model, pool = settings.models[row.name], settings.node_pools[settings.models[row.name].pool]
-        held = row.ready * model.accelerators_per_pod * model.pods if pool.capacity.accelerators else 0
+        accelerators = row.ready * model.accelerators_per_pod * model.pods if pool.capacity.accelerators else 0
         price = settings.cluster.node_usd_per_hour(pool)
-        cost = None if price is None or not pool.capacity.accelerators else round(price * held / pool.capacity.accelerators, 4)
+        cost = None if price is None or not pool.capacity.accelerators else round(price * accelerators / pool.capacity.accelerators, 4)
         own = {figure: value for figure, value in figures.get(row.name, {}).items() if figure in TERMS}
         rows.append(
             TopRow(
@@ -152,7 +152,7 @@ def read_top(workspace: Workspace, get: Get, source: Source | None) -> Top:
                 pool=row.pool,
                 ready=row.ready,
                 wanted=row.wanted,
-                accelerators=held,
+                accelerators=accelerators,
                 usd_per_hour=cost,
                 **own,
             )

@@ -207,9 +207,9 @@ def _opened(source: StackFile, sealed: Mapping[KeyPath, str], passphrase: str) -
 def _comments_that_hold(text: str, source: Path, target: Path) -> str:
     """`text` with corrected comments: the path of the schema, and no passphrase of the examples."""
 
-    def moved(found: re.Match[str]) -> str:
-        schema = source.parent / found[2]
-        return found[1] + (os.path.relpath(schema, target.parent) if schema.is_file() else found[2])
+    def moved(match: re.Match[str]) -> str:
+        schema = source.parent / match[2]
+        return match[1] + (os.path.relpath(schema, target.parent) if schema.is_file() else match[2])
 
     remark = re.compile(rf"(?m)^(#.*?) ?Passphrase of the secret: {re.escape(EXAMPLE_PASSPHRASE)}[ \t]*(?=\r?$)")
     return _SCHEMA_LINE.sub(moved, remark.sub(r"\1", text), count=1)

@@ -30,13 +30,13 @@ def sized(workspace: Workspace, model: str) -> tuple[list[Candidate], list[str]]
         )
     from inferplan.predict.sizing import candidates
 
-    found, reasons = candidates(model, _places(workspace, model))
-    if not found:
+    matches, reasons = candidates(model, _places(workspace, model))
+    if not matches:
         raise OperationError(
             f"No pool of {workspace.stack} meets the objective of {model}. Relax slo, or add a pool of other accelerators. "
             + "; ".join(reasons)
         )
-    return found, reasons
+    return matches, reasons
 
 
 def _places(workspace: Workspace, model: str) -> Iterator[Place]:
@@ -76,15 +76,15 @@ def lines_to_paste(workspace: Workspace, model: str, best: Candidate) -> Iterato
             yield f"      {pool.enlarged(each.needed) if each.grows else pool.sized(each.needed)}"
 
 
-def rows_of(found: list[Candidate]) -> Iterator[tuple[str, ...]]:
+def rows_of(matches: list[Candidate]) -> Iterator[tuple[str, ...]]:
     """The best candidate and the next ones, with what each gives up."""
     from inferplan.predict.sizing import gives_up
     from inferplan.predict.words import seconds
 
-    for each in found[:MOST]:
+    for each in matches[:MOST]:
         speed = each.forecast.speed
         times = ("", "") if speed is None else (seconds(speed.ttft), seconds(speed.itl))
         price = "no price" if each.monthly is None else f"${each.monthly:,.0f}"
         limit = "default" if each.sequences is None else str(each.sequences)
-        lost = "; ".join([*["the cheapest"] * (each is found[0]), *gives_up(each, found[0])])
+        lost = "; ".join([*["the cheapest"] * (each is matches[0]), *gives_up(each, matches[0])])
         yield each.pool, str(each.parallel), str(each.replicas), limit, *times, f"{each.forecast.utilization or 0:.0%}", price, lost

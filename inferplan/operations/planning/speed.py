@@ -39,16 +39,16 @@ def forecasts_of(outputs: Mapping[str, Any], root: Path, stack: str) -> list[For
     return forecasts(with_traces(subjects, root), profile_files(root, stack))
 
 
-def speed_table(found: list[Forecast]) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
+def speed_table(per_model: list[Forecast]) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
     """Columns, rows and notes of forecasts."""
     from inferplan.predict.words import COLUMNS, notes, row
 
-    return COLUMNS, [row(each) for each in found], list(notes(found))
+    return COLUMNS, [row(each) for each in per_model], list(notes(per_model))
 
 
-def check_memory(found: list[Forecast]) -> None:
+def check_memory(per_model: list[Forecast]) -> None:
     """Raise OperationError if the weights of a model do not fit its accelerators."""
-    if lines := [f"{each.model}: {each.fatal}" for each in found if each.fatal]:
+    if lines := [f"{each.model}: {each.fatal}" for each in per_model if each.fatal]:
         raise OperationError("\n".join(lines))
 
 
@@ -64,9 +64,9 @@ def read_speed(stack: str, before: Subjects, after: Subjects) -> SpeedReview:
     root = project_root()
     profiles = profile_files(root, stack)
     before, after = with_traces(before, root), with_traces(after, root)
-    found = review(forecasts(before, profiles), forecasts(after, profiles))
+    reviewed = review(forecasts(before, profiles), forecasts(after, profiles))
     incidents = sorted((root / "incidents" / stack).glob("*.toml"))
-    return with_incidents(found, played(incidents, root, before, after)) if incidents else found
+    return with_incidents(reviewed, played(incidents, root, before, after)) if incidents else reviewed
 
 
 def played(paths: list[Path], root: Path, before: Subjects, after: Subjects) -> Iterator[tuple[Incident, Outcome | str, Outcome | str]]:
@@ -100,7 +100,7 @@ def outcome_of(incident: Incident | None, subjects: Subjects, model: str, root: 
 
 def with_traces(subjects: Subjects, root: Path) -> Subjects:
     """`subjects` with the figures of each trace: its mean lengths, and the rate of its busiest five minutes."""
-    found = dict(subjects)
+    result = dict(subjects)
     for (kind, name), facts in subjects.items():
         traffic = facts.get("traffic", {}) if kind == "model" else {}
         if "trace" not in traffic:
@@ -110,10 +110,10 @@ def with_traces(subjects: Subjects, root: Path) -> Subjects:
         try:
             trace = read_trace(root / traffic["trace"], traffic["trace"])
             figures = {"inputTokens": round(trace.prompts.mean()), "outputTokens": round(trace.answers.mean())}
-            found[kind, name] = {**facts, "traffic": {**traffic, **figures, "requestsPerSecond": trace.busiest}}
+            result[kind, name] = {**facts, "traffic": {**traffic, **figures, "requestsPerSecond": trace.busiest}}
         except TraceError as error:
-            found[kind, name] = {**facts, "traffic": {**traffic, "problem": str(error)}}
-    return found
+            result[kind, name] = {**facts, "traffic": {**traffic, "problem": str(error)}}
+    return result
 
 
 def keep_profiles(workspace: Workspace, result: BenchmarkResult) -> list[Path]:

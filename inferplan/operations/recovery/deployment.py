@@ -87,14 +87,14 @@ class _Work:
             resource = operation["resource"]
             verb, key = operation["type"], key_of(resource)
             about = key or name_of(resource["urn"])
-            found = self.live(key) if verb == "creating" and key is not None else None
+            live = self.live(key) if verb == "creating" and key is not None else None
             if verb != "creating" or key is None or key.identity in self._identities():
                 self.pending.append(f"{about}: interrupted while {verb}; the refresh reads its present state")
-            elif found is None:
+            elif live is None:
                 self.pending.append(f"{about}: interrupted before it was created; it is created again if the stack still declares it")
             else:
                 # A replacement has the URN of what it replaces: it waits to be deleted unless the file declares it.
-                self._insert({**resource, "id": _id(key)}, found, delete=resource["urn"] in self._urns())
+                self._insert({**resource, "id": _id(key)}, live, delete=resource["urn"] in self._urns())
                 self.pending.append(f"{about}: created, but not recorded; it is added to the state")
 
     def spare_declared(self) -> None:
@@ -155,18 +155,18 @@ class _Work:
         """Add declared objects that exist and are missing from the state."""
         if self._provider() is None:
             return
-        known, urns = self._identities(), self._urns()
+        identities, urns = self._identities(), self._urns()
         for each in self.declared.values():
-            if each.urn in urns or each.key.identity in known:
+            if each.urn in urns or each.key.identity in identities:
                 continue
-            found = self.live(each.key)
-            if found is None:
+            live = self.live(each.key)
+            if live is None:
                 continue
-            if label(found, MANAGED_BY_LABEL) != "inferplan":
+            if label(live, MANAGED_BY_LABEL) != "inferplan":
                 self.foreign.append(str(each.key))
                 continue
             resource = {"urn": each.urn, "custom": True, "type": each.type, "id": _id(each.key), "inputs": dict(each.inputs)}
-            if self._insert(resource, found):
+            if self._insert(resource, live):
                 self.adopted.append(f"{each.key}: exists, but is not in the state; it is added to the state")
 
     def _identities(self) -> set[tuple[str, str, str, str]]:
@@ -178,7 +178,7 @@ class _Work:
     def _provider(self) -> dict[str, Any] | None:
         return next((each for each in self.resources if each["type"] == _PROVIDER and not each.get("delete")), None)
 
-    def _insert(self, resource: dict[str, Any], found: Mapping[str, Any], *, delete: bool = False) -> bool:
+    def _insert(self, resource: dict[str, Any], live: Mapping[str, Any], *, delete: bool = False) -> bool:
         """Put `resource` behind its parents and its provider; False if the state has no provider for it."""
         provider = self._provider()
         if provider is None or not self._root():
@@ -187,7 +187,7 @@ class _Work:
         parent = self._parents(declared.parents) if declared is not None else str(resource.get("parent"))
         if parent not in self._urns():
             parent = self._root()
-        fresh = {**resource, "parent": parent, "provider": f"{provider['urn']}::{provider['id']}", "outputs": _outputs(resource, found)}
+        fresh = {**resource, "parent": parent, "provider": f"{provider['urn']}::{provider['id']}", "outputs": _outputs(resource, live)}
         if delete:
             fresh["delete"] = True
         # Its dependencies may be missing from the state too; the next update declares them again.
@@ -213,13 +213,13 @@ def _id(key: ObjectKey) -> str:
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
-def _outputs(resource: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def _outputs(resource: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
     """The outputs by which the provider finds, updates and deletes an object before it has read it."""
     inputs = resource.get("inputs") or {}
-    metadata = {name: found["metadata"][name] for name in ("name", "namespace", "uid") if name in found["metadata"]}
+    metadata = {name: live["metadata"][name] for name in ("name", "namespace", "uid") if name in live["metadata"]}
     identity = {"apiVersion": inputs.get("apiVersion"), "kind": inputs.get("kind"), "metadata": metadata}
     outputs = {**identity, "__inputs": inputs, "__initialApiVersion": inputs.get("apiVersion")}
-    managers = (each["manager"] for each in found["metadata"].get("managedFields") or ())
+    managers = (each["manager"] for each in live["metadata"].get("managedFields") or ())
     # The next update owns the same fields as the provider's earlier ones.
     if manager := next((each for each in managers if each.startswith("pulumi-kubernetes-")), ""):
         outputs["__fieldManager"] = manager

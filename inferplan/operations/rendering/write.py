@@ -11,8 +11,8 @@ _SHOWN_NAMES = 10
 
 def write_manifests(manifests: Manifests, folder: Path) -> list[str]:
     """Make `folder` hold exactly the files, and return the names of those that changed. Raises RequestError for a folder with other files."""
-    known = _written_before(folder)
-    foreign = sorted({each.name for each in folder.iterdir()} - known - {KUSTOMIZATION}) if folder.is_dir() else []
+    earlier = _written_before(folder)
+    foreign = sorted({each.name for each in folder.iterdir()} - earlier - {KUSTOMIZATION}) if folder.is_dir() else []
     if foreign or (folder.exists() and not folder.is_dir()):
         names = ", ".join(foreign[:_SHOWN_NAMES]) or short_path(folder)
         raise RequestError(f"{short_path(folder)} holds files that render did not write: {names}. Name another folder, or move them away")
@@ -25,7 +25,7 @@ def write_manifests(manifests: Manifests, folder: Path) -> list[str]:
             if not path.is_file() or path.read_bytes() != manifests.files[name]:
                 path.write_bytes(manifests.files[name])
                 changed.append(name)
-        for name in sorted(known - manifests.files.keys()):
+        for name in sorted(earlier - manifests.files.keys()):
             (folder / name).unlink(missing_ok=True)
             changed.append(name)
     except OSError as error:

@@ -58,8 +58,8 @@ def differences(declared: Iterable[Declared], live: LiveCluster, *, secrets_know
 
 def _other_fields(declared: Declared, live: Mapping[str, Any], *, secrets_known: bool) -> Iterator[str]:
     wanted = with_values_of(dict(live), with_unknown_from(live, declared.inputs, secrets=not secrets_known), declared.ignored)
-    for path, found, value in declared_differences(declared.key.kind, {"spec": live.get("spec")}, {"spec": wanted.get("spec")}):
-        yield f"{text_of(path)} is {_text(found, path, declared)}, the file says {_text(value, path, declared)}"
+    for path, live_value, value in declared_differences(declared.key.kind, {"spec": live.get("spec")}, {"spec": wanted.get("spec")}):
+        yield f"{text_of(path)} is {_text(live_value, path, declared)}, the file says {_text(value, path, declared)}"
 
 
 def _text(value: Any, path: Path, declared: Declared) -> str:

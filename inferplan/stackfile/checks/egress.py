@@ -170,11 +170,11 @@ def _covers(name: str, networks: tuple[str, ...], host: str) -> bool:
 
 
 def _remedy(name: str, model: ModelSpec, call: _Call) -> str:
-    known, port = networks_of(call.host) or namespace_of(call.host) is not None, "<port>" if call.port is None else call.port
+    has_networks, port = networks_of(call.host) or namespace_of(call.host) is not None, "<port>" if call.port is None else call.port
     if str(call.path[-1]).lower() in ("http_proxy", "https_proxy", "all_proxy"):
-        networks = "" if known else ", cidrs: [<networks of the proxy>]"
+        networks = "" if has_networks else ", cidrs: [<networks of the proxy>]"
         return f'Replace it in models.{name} by egress: {{proxy: {{url: "http://{call.host}:{port}"{networks}}}}}'
     where, end = (f"Add to models.{name}.egress.to: ", "") if model.egress.to else (f"Add to models.{name}: egress: {{to: [", "]}")
-    networks = "" if known or call.host.startswith("<") else ", cidrs: [<networks of its servers>]"
+    networks = "" if has_networks or call.host.startswith("<") else ", cidrs: [<networks of its servers>]"
     why = f". If the addresses of {call.host} change, use egress.proxy: a NetworkPolicy cannot match host names" if networks else ""
     return f"{where}{{host: {call.host}{networks}, ports: [{port}]}}{end}{why}"

@@ -44,12 +44,12 @@ def _returned(settings: StackSettings, name: str, version: int) -> str:
 
 
 def _unrecorded(settings: StackSettings, name: str, record: KeyRecord) -> str:
-    known, keys = _spent(settings, name), _keys(settings, name)
-    gone = listed(record.versions - known) or "none"
+    spent, keys = _spent(settings, name), _keys(settings, name)
+    gone = listed(record.versions - spent) or "none"
     remedy = f"Write {name}: {record.text} in {_SECTION}"
     if name not in settings.consumers:
         return f"{name} was removed, but its versions {gone} are not spent: a new {name} would get the same keys. {remedy}."
-    if record.versions - known:
+    if record.versions - spent:
         return f"Versions of {name} that are neither in keys ({listed(keys)}) nor spent: {gone}. {remedy}, or restore them."
     return f"Version {record.issued} of {name} is not recorded as issued. {remedy}."
 

@@ -6,9 +6,9 @@ from inferplan.components.spec import KeyPath, SpecError
 from inferplan.stackfile import errors
 
 
-def unknown(path: KeyPath, name: str, noun: str, known: Collection[str], section: str) -> SpecError:
+def unknown(path: KeyPath, name: str, noun: str, names: Collection[str], section: str) -> SpecError:
     """The error of `name` at `path`, an unknown `noun` of `section`; it lists the closest and the known names."""
-    return SpecError(path, errors.unknown(noun, name, known, remedy=f"Add one under {section}."))
+    return SpecError(path, errors.unknown(noun, name, names, remedy=f"Add one under {section}."))
 
 
 def below(path: KeyPath, relative: Iterable[SpecError]) -> Iterator[SpecError]:

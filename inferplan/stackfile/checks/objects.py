@@ -87,6 +87,6 @@ def _converted(value: Any, form: str) -> Any:
     return None
 
 
-def _hint(name: str, known: list[str], plural: str) -> str:
-    near = suggestion(name, known)
-    return near or (f" Its {plural}: {', '.join(sorted(known))}." if len(known) <= _MOST_NAMES else "")
+def _hint(name: str, names: list[str], plural: str) -> str:
+    near = suggestion(name, names)
+    return near or (f" Its {plural}: {', '.join(sorted(names))}." if len(names) <= _MOST_NAMES else "")

@@ -59,6 +59,7 @@ def test_the_printed_lines_make_a_valid_stack_also_where_the_pool_was_too_small(
         return out
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE", raising=False)
     run("init", "shop", "--where", "local", "--consumer", "web")
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE_FILE", str(tmp_path / "shop" / ".passphrase"))
     file = tmp_path / "shop" / "stacks" / "Pulumi.local.yaml"

@@ -80,7 +80,7 @@ async def warn_about_access(admins: Sequence[str], options: pulumi.InvokeOptions
 def kubeconfig(home: EksClusterHandle) -> pulumi.Output[str]:
     """Return a kubeconfig that gets tokens from the AWS CLI; it contains no secret."""
     values = pulumi.Output.all(name=home.name, endpoint=home.endpoint, authority=home.certificate_authority)
-    return values.apply(lambda known: json.dumps(_kubeconfig(region=home.region, **known), sort_keys=True))
+    return values.apply(lambda resolved: json.dumps(_kubeconfig(region=home.region, **resolved), sort_keys=True))
 
 
 def _kubeconfig(*, name: str, region: str, endpoint: str, authority: str) -> dict[str, object]:

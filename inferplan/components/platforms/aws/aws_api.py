@@ -61,8 +61,8 @@ def offerings() -> Mapping[str, Mapping[str, int]]:
 
 def regions_instead(instance_type: str, region: str) -> tuple[str, ...]:
     """Return the regions that offer `instance_type` if `region` does not; empty if it does, or nothing is known."""
-    known = offerings().get(instance_type, {})
-    return tuple(known) if known and region in offerings()["regions"] and region not in known else ()
+    counts = offerings().get(instance_type, {})
+    return tuple(counts) if counts and region in offerings()["regions"] and region not in counts else ()
 
 
 def scarce_types(instance_types: Iterable[str], region: str, zones: Collection[str]) -> Iterator[str]:

@@ -98,9 +98,9 @@ def _type_errors(name: str, pool: EksPool, cluster: EksClusterFields) -> Iterato
                 f"EC2 does not offer {machine} in {cluster.region}, the cluster's region, by the list of this release (moto 5.2.5). Use another "
                 f"type, or one of {', '.join(regions)}. If EC2 offers it there now, set acceptScarcity: true.",
             )
-    known = pool.zones if pool.zones is not None else list(cluster.zones)
-    if "SPOT" in pool.capacity_types and len(known) == 1 and not pool.accept_scarcity:
-        problem = f"The spot pool has one zone ({known[0]}) and can lose all capacity at once."
+    zones = pool.zones if pool.zones is not None else list(cluster.zones)
+    if "SPOT" in pool.capacity_types and len(zones) == 1 and not pool.accept_scarcity:
+        problem = f"The spot pool has one zone ({zones[0]}) and can lose all capacity at once."
         yield SpecError((*here, "zones"), f"{problem} Add a zone, or set acceptScarcity: true.")
 
 

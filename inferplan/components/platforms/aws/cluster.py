@@ -55,7 +55,7 @@ def _common_fields(spec: EksClusterFields, cluster: eks.Cluster | pulumi.Output[
         "oidc_issuer": issuer.apply(_without_scheme),
         # The ARN of an OIDC provider consists of the account and the issuer, so it needs no lookup.
         "oidc_provider_arn": pulumi.Output.all(cluster.arn, issuer).apply(
-            lambda known: f"arn:aws:iam::{known[0].split(':')[4]}:oidc-provider/{_without_scheme(known[1])}"
+            lambda resolved: f"arn:aws:iam::{resolved[0].split(':')[4]}:oidc-provider/{_without_scheme(resolved[1])}"
         ),
         "tags": spec.tags,
         "boundary": spec.permissions_boundary,

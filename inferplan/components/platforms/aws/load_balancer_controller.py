@@ -104,7 +104,7 @@ class LoadBalancerController(pulumi.ComponentResource):
 
 def _vpc_arn(home: EksClusterHandle) -> pulumi.Output[str]:
     parts = pulumi.Output.all(home.arn, home.vpc)
-    return parts.apply(lambda known: f"arn:aws:ec2:{home.region}:{known[0].split(':')[4]}:vpc/{known[1]}")
+    return parts.apply(lambda resolved: f"arn:aws:ec2:{home.region}:{resolved[0].split(':')[4]}:vpc/{resolved[1]}")
 
 
 def _readiness_gates(ca: pulumi.Input[str]) -> admission.MutatingWebhookArgsDict:

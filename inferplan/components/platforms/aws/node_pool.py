@@ -121,9 +121,9 @@ def group_name(pool: str, capacity: str) -> str:
 
 async def _image(pool: str, ami: str, look: pulumi.InvokeOptions) -> str:
     """Return `ami` if EC2 has it: a group of nodes without an image fails only after 15 minutes."""
-    asked = {"filters": [{"name": "image-id", "values": [ami]}], "includeDeprecated": True}
+    query = {"filters": [{"name": "image-id", "values": [ami]}], "includeDeprecated": True}
     remedy = "correct it, copy the image to the cluster's region, or have it shared with this account"
-    await look_up_if_permitted("aws:ec2/getAmi:getAmi", asked, name=ami, key=f"nodePools.{pool}.amiId", remedy=remedy, options=look)
+    await look_up_if_permitted("aws:ec2/getAmi:getAmi", query, name=ami, key=f"nodePools.{pool}.amiId", remedy=remedy, options=look)
     return ami
 
 

@@ -22,21 +22,21 @@ def supported_ami(ami: str) -> str:
         raise ValueError(
             f"{ami!r} is Amazon Linux 2. AWS stopped publishing these images on 2025-11-26. Use AL2023_x86_64_NVIDIA or a BOTTLEROCKET type."
         )
-    known = aws_api.one_of(ami, aws_api.aws_api().ami_types, "AMI type")
+    types = aws_api.one_of(ami, aws_api.aws_api().ami_types, "AMI type")
     ours = (*PLAIN_AMIS, *ARM_AMIS, *NVIDIA_AMIS, "CUSTOM")
-    if known not in ours:
+    if types not in ours:
         raise ValueError(
             f"{ami!r} is for instance types that pools do not support (ARM with GPUs, Neuron or Windows). Use one of: {', '.join(ours)}"
         )
-    return known
+    return types
 
 
 def volume_type(volume: str) -> str:
     """Return `volume`. Raises ValueError if EBS does not have this type, or a node cannot boot from it."""
-    known = aws_api.one_of(volume, aws_api.aws_api().volume_types, "volume type")
-    if known not in ("gp3", "gp2", "io1", "io2"):
+    types = aws_api.one_of(volume, aws_api.aws_api().volume_types, "volume type")
+    if types not in ("gp3", "gp2", "io1", "io2"):
         raise ValueError(f"{volume!r} volumes cannot boot a node well. Use gp3, or io2 where images must be read fast.")
-    return known
+    return types
 
 
 class PoolSize(Spec):

@@ -85,13 +85,13 @@ def _container(
     read_only_root: bool,
 ) -> core.ContainerArgsDict:
     # The working directory of Ray's own images; the code of a user's image is imported from the directory of that image.
-    known = spec.image is not None and family_of(spec.image) is catalogue()["ray"]
+    is_catalogued = spec.image is not None and family_of(spec.image) is catalogue()["ray"]
     mounts = [*model_mounts(f"{MODELS}/{name}", weights), *artifact_mounts(site.artifacts), *extra_mounts(spec)]
     return present(
         core.ContainerArgsDict(
             name=role,
             image=workload.image_of(spec, site.target),
-            working_dir=catalogue()["ray"].workdir if known else None,
+            working_dir=catalogue()["ray"].workdir if is_catalogued else None,
             # The gateway sends this key to Serve, which does not check it; an application of the user's own may.
             env=workload.environment(spec, {**VLLM_ENVIRONMENT, **env}, {"SERVER_KEY": site.server_key}, target=site.target),
             ports=workload.container_ports(ports),

@@ -157,8 +157,8 @@ class RayServeSpec(ServedModel):
         if self.upgrade_strategy is not None:
             return self.upgrade_strategy, "as the stack says"
         spare = self.spare_accelerators(target, accelerators_of_others)
-        held = target.nodes * target.capacity.accelerators
-        count = f"pool {target.pool} has {held} accelerators, of which other models hold {accelerators_of_others} and these workers {self.most_accelerators}"
+        total = target.nodes * target.capacity.accelerators
+        count = f"pool {target.pool} has {total} accelerators, of which other models hold {accelerators_of_others} and these workers {self.most_accelerators}"
         if self.most_accelerators <= spare:
             return "NewCluster", f"{count}: the {spare} left take a second set beside the first"
         return "None", f"{count}: the {max(0, spare)} left do not take a second set, so delete the RayService to roll a change out"
@@ -171,11 +171,11 @@ class RayServeSpec(ServedModel):
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Yield an application that requests other accelerators than the pool's, and workers that never fit the pool."""
-        held = target.nodes * target.capacity.accelerators
-        if self.worker_autoscaling is not None and self.most_accelerators > held:
+        total = target.nodes * target.capacity.accelerators
+        if self.worker_autoscaling is not None and self.most_accelerators > total:
             yield SpecError(
                 ("workerAutoscaling", "maxReplicas"),
-                f"{self.max_replicas} workers need {self.most_accelerators} accelerators and pool {target.pool!r} has {held}. Lower maxReplicas, or enlarge the pool.",
+                f"{self.max_replicas} workers need {self.most_accelerators} accelerators and pool {target.pool!r} has {total}. Lower maxReplicas, or enlarge the pool.",
             )
         if target.accelerator is not None and target.accelerator.vendor != "nvidia" and self.takes_prompts:
             yield SpecError(

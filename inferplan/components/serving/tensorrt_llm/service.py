@@ -56,10 +56,10 @@ def serve(name: str, spec: TensorrtLlmSpec, site: Site, *, opts: pulumi.Resource
 def endpoint(name: str, spec: TensorrtLlmSpec, server_key: SecretRef) -> Endpoint:
     if not spec.serves_engines:
         return _openai_endpoint(name, spec)
-    known = models(spec, weights=MODELS, engines=ENGINES)
+    own = models(spec, weights=MODELS, engines=ENGINES)
     # An ensemble streams if its engine does, which the ensemble itself does not say.
     texts = (
-        text_tensors(each, known[each].inputs, known[each].outputs, batches=known[each].max_batch_size > 0, decoupled=spec.streaming)
+        text_tensors(each, own[each].inputs, own[each].outputs, batches=own[each].max_batch_size > 0, decoupled=spec.streaming)
         for each in PUBLIC
     )
     return triton_endpoint(name, spec, spec.ports, server_key=server_key, served_names=PUBLIC, texts=filter(None, texts))

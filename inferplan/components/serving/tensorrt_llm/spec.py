@@ -49,8 +49,8 @@ class EngineBuild(Spec):
 
     @rule
     def _options_repeat_no_field(self) -> Iterator[str]:
-        for field, given in (("convertArgs", self.convert_args), ("buildArgs", self.build_args)):
-            if repeated := [each for each in given if each.partition("=")[0] in _WORDS[field]]:
+        for field, arguments in (("convertArgs", self.convert_args), ("buildArgs", self.build_args)):
+            if repeated := [each for each in arguments if each.partition("=")[0] in _WORDS[field]]:
                 yield f"{', '.join(repeated)} is not allowed in {field}, since a field or inferplan sets it. Remove it"
 
 
@@ -101,37 +101,37 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     @model_validator(mode="before")
     @classmethod
-    def _openai_is_served_without_build(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "frontend" in given:
+    def _openai_is_served_without_build(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "frontend" in value:
             raise ValueError(
-                f"frontend: {given['frontend']!r} is not available for TensorRT-LLM. Triton's OpenAI frontend is not in NVIDIA's image and "
+                f"frontend: {value['frontend']!r} is not available for TensorRT-LLM. Triton's OpenAI frontend is not in NVIDIA's image and "
                 "sends inputs that the models of build do not have (docs/decisions/tensorrt-llm.md). "
                 "Remove frontend and build: trtllm-serve serves OpenAI's API"
             )
-        return given
+        return value
 
     @field_validator("llm_args")
     @classmethod
-    def _llm_args_repeat_no_field(cls, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if repeated := [f"{name} ({_WORDS['llmArgs'][name]})" for name in given if name in _WORDS["llmArgs"]]:
+    def _llm_args_repeat_no_field(cls, arguments: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if repeated := [f"{name} ({_WORDS['llmArgs'][name]})" for name in arguments if name in _WORDS["llmArgs"]]:
             raise ValueError(f"{', '.join(repeated)} is not allowed in llmArgs. Remove it")
-        cache = given.get(_CACHE, {})
+        cache = arguments.get(_CACHE, {})
         if not isinstance(cache, dict):
             raise ValueError(  # noqa: TRY004 - pydantic reports only a ValueError
                 f"{_CACHE} is {cache!r}, and TensorRT-LLM takes a mapping there. Write {{enable_block_reuse: true}} or the like."
             )
         if _CACHE_SHARE in cache:
             raise ValueError(f"{_CACHE}.{_CACHE_SHARE} (use the field kvCacheFreeGpuMemFraction) is not allowed in llmArgs. Remove it")
-        return given
+        return arguments
 
     @field_validator("parameters")
     @classmethod
-    def _parameters_are_the_backends(cls, given: dict[str, str]) -> dict[str, str]:
-        if unknown := sorted(set(given).difference(_WORDS["parameters"])):
+    def _parameters_are_the_backends(cls, parameters: dict[str, str]) -> dict[str, str]:
+        if unknown := sorted(set(parameters).difference(_WORDS["parameters"])):
             raise ValueError(
                 f"{', '.join(unknown)} is not a parameter of the backend, or a field sets it. Parameters: {', '.join(_WORDS['parameters'])}"
             )
-        return given
+        return parameters
 
     @rule
     def _fields_fit_the_way_it_is_served(self) -> Iterator[str]:
@@ -155,9 +155,9 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
 
     @property
     def kv_cache(self) -> dict[str, JsonValue]:
-        given = self.llm_args.get(_CACHE)
+        cache = self.llm_args.get(_CACHE)
         share = self.kv_cache_free_gpu_mem_fraction
-        return {**(given if isinstance(given, dict) else {}), **({} if share is None else {_CACHE_SHARE: share})}
+        return {**(cache if isinstance(cache, dict) else {}), **({} if share is None else {_CACHE_SHARE: share})}
 
     @property
     def has_ranks(self) -> bool:

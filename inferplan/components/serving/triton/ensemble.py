@@ -82,9 +82,9 @@ def _step(name: str, ensemble: EnsembleModel, step: EnsembleStep, repository: Ma
             f"maxBatchSize {ensemble.max_batch_size} of the ensemble is above {model.max_batch_size} of {step.model_name!r}; "
             f"lower it to {model.max_batch_size}, or raise that of {step.model_name!r}"
         )
-    for field, mapped, known in (("inputMap", step.input_map, model.inputs), ("outputMap", step.output_map, model.outputs)):
-        for tensor in sorted(set(mapped) - set(known)):
-            yield f"{field} names {tensor!r}, which {step.model_name!r} does not have; it has {', '.join(sorted(known))}"
+    for field, mapped, tensors in (("inputMap", step.input_map, model.inputs), ("outputMap", step.output_map, model.outputs)):
+        for tensor in sorted(set(mapped) - set(tensors)):
+            yield f"{field} names {tensor!r}, which {step.model_name!r} does not have; it has {', '.join(sorted(tensors))}"
     missing = sorted(tensor for tensor, each in model.inputs.items() if not each.optional and tensor not in step.input_map)
     if missing:
         yield f"inputMap leaves out {', '.join(missing)}, which {step.model_name!r} needs; map it to a tensor of the ensemble"

@@ -101,7 +101,7 @@ class Warmup(Spec):
             raise ValueError(f"warmup.batchSize is 0 and the model batches. Write 1 to {max_batch_size}.")
         for name, dims in self.dims.items():
             wanted = inputs[name].dims
-            if len(dims) != len(wanted) or any(size not in (-1, given) for size, given in zip(wanted, dims, strict=True)):
+            if len(dims) != len(wanted) or any(size not in (-1, dim) for size, dim in zip(wanted, dims, strict=True)):
                 raise ValueError(f"warmup.dims.{name} is {dims} and the input's dims are {wanted}. Write a shape that fits them.")
 
 

@@ -94,12 +94,12 @@ def defaults_on(accelerator: Accelerator | None) -> dict[str, str | int | float]
 
 def reject_arguments(where: str, names: Iterable[str], decided: Mapping[str, str], *, fields: Iterable[str] = ()) -> None:
     """Raise ValueError if `fields` set some of the engine arguments `names`, or if they are `decided` elsewhere."""
-    known = set(fields)
+    field_names = set(fields)
     taken = []
     for name in names:
         # `decided` has one of the data_parallel arguments for all of them.
         key = "data_parallel_size" if name.startswith("data_parallel_") else name
-        if name in known:
+        if name in field_names:
             taken.append(f"{name} (use the field {to_camel(name)})")
         elif key in decided:
             taken.append(f"{name} ({decided[key]})")

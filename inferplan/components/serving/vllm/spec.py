@@ -186,8 +186,8 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         named += [("tokenizer", self.tokenizer)] if self.tokenizer is not None else []
         lost = [f"{field} names {artifact!r}" for field, artifact in named if artifact not in self.artifacts]
         if lost:
-            known = ", ".join(self.artifacts) or "none"
-            yield f"{'; '.join(lost)}, and artifacts has {known}. Add it there, with its store and path."
+            names = ", ".join(self.artifacts) or "none"
+            yield f"{'; '.join(lost)}, and artifacts has {names}. Add it there, with its store and path."
         if self.tokenizer is not None and any(each.partition("=")[0] == "--tokenizer" for each in self.extra_args):
             yield "--tokenizer in extraArgs repeats the field tokenizer. Remove one of them."
 

@@ -109,6 +109,6 @@ def _(world: World) -> Iterator[Values]:
         values = {each["Key"]: each["Value"] for each in row.get("Tags", ())}
         (tagged if values.get(tag) in ("1", "") else others if bool(world.gateway(row)) == public else {})[row["AvailabilityZone"]] = id_
     if len(tagged) < 2:
-        found = [id_ for zone, id_ in others.items() if zone not in tagged]
-        enough = " ".join(found) if len(found) + len(tagged) >= 2 else None
+        candidates = [id_ for zone, id_ in others.items() if zone not in tagged]
+        enough = " ".join(candidates) if len(candidates) + len(tagged) >= 2 else None
         yield {"count": len(tagged), "tag": tag, "scheme": balancer.scheme, "kind": kind, "subnets": enough}

@@ -172,8 +172,8 @@ def _change(world: World, name: str, zones: set[str], offered: Mapping[str, set[
             and each.cpu >= own.cpu
             and each.memory_bytes >= own.memory_bytes
         ]
-        found = _offered(world, enough)
-        types = [each for each in enough if zones <= found[each]][: len(pool.machines)]
+        offer = _offered(world, enough)
+        types = [each for each in enough if zones <= offer[each]][: len(pool.machines)]
     return f"set nodePools.{name}.instanceTypes: [{', '.join(types)}]" if types else None
 
 

@@ -31,12 +31,12 @@ def unmet(name: str, world: World) -> Iterator[Unmet]:
     row = rows()[name]
     common = {"region": world.cluster.region, "cluster": world.cluster.name, "vpc": world.vpc}
     for values in CHECKS[name](world):
-        known = {**common, **values}
+        fields = {**common, **values}
         remedy = row["remedy"]
-        if any(f"{{{key}}}" in remedy and value is None for key, value in known.items()):
+        if any(f"{{{key}}}" in remedy and value is None for key, value in fields.items()):
             remedy = row.get("otherwise", remedy)
         severity = values.get("severity", "error")
-        yield Unmet(problem=row["problem"].format_map(known), remedy=remedy.format_map(known), severity=severity)
+        yield Unmet(problem=row["problem"].format_map(fields), remedy=remedy.format_map(fields), severity=severity)
 
 
 def prerequisite(name: str) -> Callable[[Check], Check]:
