@@ -1,4 +1,4 @@
-"""Clients of one revision of a stack, which call its models through the local gateway until SIGINT, and record what they meet."""
+"""Clients of one revision of a stack, which call its models and routes through the local gateway until SIGINT, and record what they meet."""
 
 import signal
 import sys
@@ -43,12 +43,15 @@ def main(stack: str, path: Path) -> int:
 
 
 def _calls(workspace: Workspace, diary: Diary) -> list[tuple[Target, Caller]]:
-    """The models that a client can call, each with its first consumer. The others are recorded with the reason."""
+    """The models and routes that a client can call, each with its first consumer. The others are recorded with the reason."""
     contract, calls = local_contract(workspace), []
     if contract is None:
         diary.write("uncalled", model="", message="the local gateway did not answer")
         return []
-    for model, endpoint in contract.endpoints.items():
+    routed = {model for route in workspace.settings.routes.values() for model in route.backends}
+    for model, endpoint in {**contract.endpoints, **contract.routes}.items():
+        if model in routed and not endpoint.consumers:
+            continue  # its consumers have only the route
         try:
             aim = target(contract, model, protocol=None, gateway=None, path=None, stack=workspace.stack)
             calls.append((aim, caller(workspace, endpoint, None)))
@@ -58,7 +61,7 @@ def _calls(workspace: Workspace, diary: Diary) -> list[tuple[Target, Caller]]:
 
 
 def _call(aim: Target, who: Caller, workspace: Workspace, diary: Diary, done: threading.Event, sent: Counter[str]) -> None:
-    objective = getattr(workspace.settings.models[aim.model], "slo", None)
+    objective = getattr(workspace.settings.models.get(aim.model), "slo", None)
     while not done.is_set():
         sent[aim.model] += 1
         began = time.monotonic()

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from inferplan.components.serving.traffic_spec import SloSpec
+from inferplan.operations.contract import contract_of
 from inferplan.operations.updating import client_load
+from inferplan.operations.workspace import open_workspace
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -45,3 +51,19 @@ def test_a_slow_answer_is_written_to_the_diary(monkeypatch):
     client_load._call(aim, who, workspace, diary, done, sent)  # pyrefly: ignore  # small stand-ins for a target and a caller
     assert written == [("request", {"model": "chat", "result": "slow", "message": "over ttft 1s"})]
     assert sent == {"chat": 1}
+
+
+def test_clients_call_routes_and_the_models_that_have_consumers_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
+    text = text.replace("consumers: [chat]", "consumers: []") + "  inferplan:routes: {chat-large: {backends: {llama-3-70b: 1}, consumers: [chat]}}\n"
+    (tmp_path / "Pulumi.local.yaml").write_text(text)
+    workspace = open_workspace(str(tmp_path / "Pulumi.local.yaml"))
+    contract = replace(contract_of(workspace.settings), gateway="http://127.0.0.1:1")
+    monkeypatch.setattr(client_load, "local_contract", lambda _: contract)
+    reasons: list[dict[str, str]] = []
+    diary: Any = SimpleNamespace(write=lambda kind, **fields: reasons.append(fields))
+    calls = client_load._calls(workspace, diary)
+    assert {(aim.model, who.consumer) for aim, who in calls} == {("llama-3-8b", "chat"), ("chat-large", "chat")}
+    assert [aim.url for aim, _ in calls if aim.model == "chat-large"] == ["http://127.0.0.1:1/v1"]
+    assert reasons == []
