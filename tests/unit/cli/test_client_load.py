@@ -46,7 +46,7 @@ def test_a_slow_answer_is_written_to_the_diary(monkeypatch):
     monkeypatch.setattr(client_load, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     slo = SloSpec.model_validate({"ttft": "1s", "itl": "400ms"})
     workspace: Any = SimpleNamespace(settings=SimpleNamespace(models={"chat": SimpleNamespace(slo=slo)}), stack="local")
-    diary: Any = SimpleNamespace(write=lambda kind, **fields: written.append((kind, fields)))
+    diary: Any = SimpleNamespace(write=lambda _kind, **fields: written.append((kind, fields)))
     aim, who, sent = SimpleNamespace(model="chat"), SimpleNamespace(), Counter()
     client_load._call(aim, who, workspace, diary, done, sent)  # pyrefly: ignore  # small stand-ins for a target and a caller
     assert written == [("request", {"model": "chat", "result": "slow", "message": "over ttft 1s"})]
@@ -56,13 +56,16 @@ def test_a_slow_answer_is_written_to_the_diary(monkeypatch):
 def test_clients_call_routes_and_the_models_that_have_consumers_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
-    text = text.replace("consumers: [chat]", "consumers: []") + "  inferplan:routes: {chat-large: {backends: {llama-3-70b: 1}, consumers: [chat]}}\n"
+    text = (
+        text.replace("consumers: [chat]", "consumers: []")
+        + "  inferplan:routes: {chat-large: {backends: {llama-3-70b: 1}, consumers: [chat]}}\n"
+    )
     (tmp_path / "Pulumi.local.yaml").write_text(text)
     workspace = open_workspace(str(tmp_path / "Pulumi.local.yaml"))
     contract = replace(contract_of(workspace.settings), gateway="http://127.0.0.1:1")
     monkeypatch.setattr(client_load, "local_contract", lambda _: contract)
     reasons: list[dict[str, str]] = []
-    diary: Any = SimpleNamespace(write=lambda kind, **fields: reasons.append(fields))
+    diary: Any = SimpleNamespace(write=lambda _kind, **fields: reasons.append(fields))
     calls = client_load._calls(workspace, diary)
     assert {(aim.model, who.consumer) for aim, who in calls} == {("llama-3-8b", "chat"), ("chat-large", "chat")}
     assert [aim.url for aim, _ in calls if aim.model == "chat-large"] == ["http://127.0.0.1:1/v1"]
