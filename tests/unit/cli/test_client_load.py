@@ -46,7 +46,7 @@ def test_a_slow_answer_is_written_to_the_diary(monkeypatch):
     monkeypatch.setattr(client_load, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     slo = SloSpec.model_validate({"ttft": "1s", "itl": "400ms"})
     workspace: Any = SimpleNamespace(settings=SimpleNamespace(models={"chat": SimpleNamespace(slo=slo)}), stack="local")
-    diary: Any = SimpleNamespace(write=lambda _kind, **fields: written.append((kind, fields)))
+    diary: Any = SimpleNamespace(write=lambda kind, **fields: written.append((kind, fields)))
     aim, who, sent = SimpleNamespace(model="chat"), SimpleNamespace(), Counter()
     client_load._call(aim, who, workspace, diary, done, sent)  # pyrefly: ignore  # small stand-ins for a target and a caller
     assert written == [("request", {"model": "chat", "result": "slow", "message": "over ttft 1s"})]
