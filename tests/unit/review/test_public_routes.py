@@ -27,12 +27,14 @@ def risks(old: dict[str, object], new: dict[str, object]) -> list[tuple[int, str
 READY = {"llama": 1, "next": 1}
 
 
-def test_a_moved_share_names_route_model_and_figures():
-    old, new = ({"backends": {"llama": 100 - share, "next": share}} for share in (0, 5))
-    [(weight, what, cause)] = risks(side(old, **READY), side(new, **READY))
-    assert (weight, what) == (1, "5% of chat-large moves to next")
-    assert "llama 100% → 95%" in cause
-    assert "next 0% → 5%" in cause
+@pytest.mark.parametrize(("first", "second"), [("llama", "next"), ("llama-3-8b", "qwen3-next")])
+def test_a_moved_share_names_route_model_and_figures(first, second):
+    ready = {first: 1, second: 1}
+    old, new = ({"backends": {first: 100 - share, second: share}} for share in (0, 5))
+    [(weight, what, cause)] = risks(side(old, **ready), side(new, **ready))
+    assert (weight, what) == (1, f"5% of chat-large moves to {second}")
+    assert f"{first} 100% → 95%" in cause
+    assert f"{second} 0% → 5%" in cause
 
 
 def test_the_same_shares_in_other_numbers_are_no_change():
@@ -70,3 +72,11 @@ def test_a_lost_name_and_a_lost_consumer_are_critical():
         "batch and chat can no longer call",
         "the route or the gateway is removed",
     )
+
+
+@pytest.mark.parametrize("artifact", ["lora", "support-lora"])
+def test_other_files_of_an_artifact_are_other_weights_whatever_its_name(artifact):
+    models = ({"chat": {"artifacts": {artifact: {"revision": revision}}}} for revision in ("one", "two"))
+    old, new = ({"facts": {**document([]), "model": each}} for each in models)
+    [risk] = make_report([preview(stack_step(old, new))]).stacks[0].risks
+    assert (risk.weight, risk.what) == (0, "serves other weights")
