@@ -13,7 +13,6 @@ from rich.text import Text
 from inferplan.cli.arguments import Context, Stack, json_option
 from inferplan.cli.screen import note, results, show_json, table
 from inferplan.operations.errors import RequestError
-from inferplan.operations.kubectl import Kubectl
 from inferplan.operations.monitoring.top import PrometheusSource, Source, Top, TopRow, pod_source, read_top, reader_of
 from inferplan.operations.workspace import Workspace, open_workspace
 
@@ -28,7 +27,12 @@ def command(
         str | None,
         typer.Option(envvar="INFERPLAN_PROMETHEUS_AUTHORIZATION", help="Header Authorization for Prometheus; set it as a variable."),
     ] = None,
-    pods: Annotated[bool, typer.Option("--pods", help="Read the pods themselves; needs the right to get pods/proxy.")] = False,
+    pods: Annotated[
+        bool,
+        typer.Option(
+            "--pods", help="Read the pods themselves; needs the right to get pods/proxy. The default in a rehearsal that answers."
+        ),
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
     every: Annotated[int, typer.Option(min=1, max=300, metavar="SECONDS", help="Seconds between two tables.")] = 5,
     as_json: Annotated[bool, json_option("With --once: print one JSON document instead of a table.")] = False,
@@ -64,13 +68,8 @@ _NO_SOURCE = "queues and speed are not read: name a Prometheus with --prometheus
 def _source(workspace: Workspace, context: str | None, prometheus: str | None, authorization: str | None, *, pods: bool) -> Source | None:
     if pods and prometheus is not None:
         raise RequestError("--pods and --prometheus exclude each other. Name one of them.")
-    if pods:
-        if (name := context or workspace.context) is None:
-            raise RequestError("--pods reads pods of a real cluster, and the stack names none. Add --context NAME.")
-        cluster = Kubectl(name)
-        return pod_source(workspace.settings, cluster.text, cluster.get)
     if prometheus is None:
-        return None
+        return pod_source(workspace, context, required=pods)
     if not prometheus.startswith(("http://", "https://")):
         raise RequestError(f"--prometheus: {prometheus!r} is not a URL. Expected http(s)://host[:port].")
     return PrometheusSource(workspace.settings, prometheus, authorization)

@@ -200,6 +200,9 @@ def test_a_queue_builds_up_and_failures_come_as_the_profile_says(stand, tmp_path
         each.start()
     wait_for(lambda: stand.metric("vllm:num_requests_waiting") == 6, "six requests wait")
     assert stand.metric("vllm:num_requests_running") == 2
+    shown = json.loads(inferplan(stand.state, "top", str(few), "--once", "--json").stdout)
+    [row] = [each for each in shown["models"] if each["name"] == "llama-3-8b"]
+    assert (shown["source"], row["waitingRequests"] in range(7), row["kvCache"] is None) == ("pods", True, False)
     for each in calls:
         each.join(PATIENCE_SECONDS)
     assert statuses == [200] * 8

@@ -9,19 +9,21 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from inferplan.components.monitoring.vocabulary import PREFIX, vocabulary
 from inferplan.operations.contract import contract_of
-from inferplan.operations.errors import OperationError
+from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.kubectl import Kubectl
 from inferplan.operations.live import Get
+from inferplan.operations.local_gateway.stubs import METRICS
 from inferplan.operations.monitoring.pod_metrics import PodMetrics
 from inferplan.operations.simulated_cluster import start, status
 from inferplan.operations.status.status import read_state
 from inferplan.operations.workspace import Workspace
+from inferplan.rehearsal.serving.programs import answer_of, answering_ports
 from inferplan.stackfile.stack import StackSettings
 
 TERMS = {
@@ -130,8 +132,24 @@ def reader_of(workspace: Workspace, context: str | None) -> Get:
     )
 
 
-def pod_source(settings: StackSettings, get_text: Callable[[str], str], get: Get) -> PodMetrics:
-    return PodMetrics(settings, contract_of(settings).endpoints, get_text, get)
+def pod_source(workspace: Workspace, context: str | None, *, required: bool) -> PodMetrics | None:
+    """The metrics pages of the pods, those of the stubs in a rehearsal that answers. Raises RequestError, or returns None unless `required`."""
+    settings, endpoints = workspace.settings, contract_of(workspace.settings).endpoints
+    if context is None and (port := answering_ports(workspace.stack).get(METRICS)) is not None:
+
+        def page(path: str) -> str:
+            pod = path.split("/")[6].partition(":")[0]
+            return answer_of(f"http://127.0.0.1:{port}/pods/{pod}/metrics") or ""
+
+        return PodMetrics(settings, endpoints, page, start(workspace.stack).get)
+    if not required:
+        return None
+    if (name := context or workspace.context) is None:
+        raise RequestError(
+            "--pods reads pods of a real cluster or of a rehearsal that answers, and the stack has neither. Add --context NAME."
+        )
+    cluster = Kubectl(name)
+    return PodMetrics(settings, endpoints, cluster.text, cluster.get)
 
 
 def read_top(workspace: Workspace, get: Get, source: Source | None) -> Top:

@@ -15,7 +15,7 @@ import pytest
 from inferplan.cli import top as command_module
 from inferplan.cli.main import run
 from inferplan.operations.contract import contract_of
-from inferplan.operations.monitoring import pod_metrics
+from inferplan.operations.monitoring import pod_metrics, top
 from inferplan.operations.monitoring.pod_metrics import PodMetrics, chosen, parsed, quantile_of
 from inferplan.operations.status.status import read_state
 from inferplan.operations.workspace import open_workspace
@@ -100,6 +100,7 @@ def called(monkeypatch, capsys, *arguments: str) -> tuple[object, str, str]:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     monkeypatch.setattr(command_module, "reader_of", lambda *_: cluster)
+    monkeypatch.setattr(top, "answering_ports", lambda _: {})
     with pytest.raises(SystemExit) as ended:
         run(["top", "local", *arguments])
     out = capsys.readouterr()
@@ -132,6 +133,12 @@ def test_without_a_source_the_replicas_are_shown_and_a_note_says_how_to_get_the_
     assert code == 0
     assert "2/2" in out
     assert "name a Prometheus with --prometheus URL" in err
+
+
+def test_pods_without_a_cluster_are_an_error_that_names_the_option(monkeypatch, capsys):
+    code, out, err = called(monkeypatch, capsys, "--once", "--pods")
+    assert (code, out) == (2, "")
+    assert "Add --context NAME" in err
 
 
 def test_a_prometheus_that_does_not_answer_is_an_error_with_a_remedy(monkeypatch, capsys):
