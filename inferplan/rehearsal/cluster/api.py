@@ -41,12 +41,13 @@ class UnknownKindError(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A kind that the server serves; `base` is the path of its API, such as `/apis/apps/v1`."""
+    """A kind that the server serves; `base` is the path of its API, such as `/apis/apps/v1`. Reviews of access cannot be patched."""
 
     base: str
     plural: str
     kind: str
     namespaced: bool
+    patched: bool = True
 
     def path(self, namespace: str = "", name: str = "") -> str:
         # Names of manifests may be anything; a slash in one must not lead to another object.
@@ -192,9 +193,9 @@ class Api:
                 for version in group["versions"]:
                     api_version = f"{name}/{version['version']}" if name else version["version"]
                     for each in version.get("resources") or []:
-                        kind, namespaced = each["responseKind"]["kind"], each["scope"] == "Namespaced"
+                        kind, namespaced, patched = each["responseKind"]["kind"], each["scope"] == "Namespaced", "patch" in each["verbs"]
                         kinds[api_version, kind] = Resource(
-                            base=f"{root}/{api_version}", plural=each["resource"], kind=kind, namespaced=namespaced
+                            base=f"{root}/{api_version}", plural=each["resource"], kind=kind, namespaced=namespaced, patched=patched
                         )
         return kinds
 

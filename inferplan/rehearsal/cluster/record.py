@@ -8,13 +8,13 @@ kubeconfig are not read.
 
 import base64
 import binascii
-import contextlib
 import json
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from inferplan.rehearsal.cluster.api import Api
 from inferplan.rehearsal.cluster.components import API_SERVER, LISTENING, Layout
 from inferplan.rehearsal.cluster.startup import identity
 from inferplan.rehearsal.errors import ClusterError, ForeignClusterError
@@ -33,10 +33,12 @@ class Cluster(Layout):
     version: str
     outcome: Outcome = field(compare=False, default="reused")
     repairs: tuple[str, ...] = field(compare=False, default=())
+    _reader: list[Api] = field(compare=False, repr=False, default_factory=list)
 
     def get(self, path: str, timeout: float = 60.0) -> Any:
-        with contextlib.closing(self.api()) as api:
-            return api.get(path, timeout)
+        if not self._reader:  # one for all requests: a connection costs both sides more than an answer
+            self._reader.append(self.api())
+        return self._reader[0].get(path, timeout)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,17 +69,18 @@ def adopt_lost(api: Api, journal: Journal) -> list[Key]:
     return [key for key, _ in lost]
 
 
-def unrecorded(api: Api, recorded: Collection[Key]) -> Iterator[tuple[Key, str]]:
-    """Each object in the cluster that a rehearsal applied and that is not `recorded`, with its API version."""
+def unrecorded(api: Api, recorded: Collection[Key], kinds: Collection[str] | None = None) -> Iterator[tuple[Key, str]]:
+    """Each object in the cluster, of `kinds` or of any, that a rehearsal applied and that is not `recorded`, with its API version."""
     listed: set[tuple[str, str]] = set()
     for (api_version, kind), resource in api.kinds().items():
-        if (about := (api_version.rpartition("/")[0], kind)) in listed:
+        about = (api_version.rpartition("/")[0], kind)
+        if not resource.patched or about in listed or (kinds is not None and kind not in kinds):
             continue
         listed.add(about)
         try:
             items = api.request("GET", resource.path()).get("items") or ()
         except ApiError:
-            continue  # kinds that are only created, such as reviews of access
+            continue  # its definition was deleted since
         for each in items:
             key = key_of({**each, "kind": kind})
             if is_applied(each) and key not in recorded:
