@@ -20,13 +20,24 @@ SCOPES = {
         *(f"tests/stacks/test_{name}.py" for name in ("committed_stacks", "outlines", "starts")),
         "tests/unit/infra/test_image_evidence.py",
     },
-    "stack local": {f"tests/rehearsal/test_{name}.py" for name in ("gateway", "stacks", "unexpected")},
+    "stack local": {f"tests/rehearsal/test_{name}.py" for name in ("gateway", "render", "stacks", "unexpected")},
     "shared cluster": {
         *(f"tests/rehearsal/test_cluster_{name}.py" for name in ("behaviour", "faults", "lifecycle")),
         *(f"tests/rehearsal/test_engine_{name}.py" for name in ("apply", "crash", "identity", "waiting")),
         *(
             f"tests/rehearsal/test_{name}.py"
-            for name in ("boundaries", "doctor", "nodes", "operators", "preflight", "preheat_gate", "rollouts_end", "scaling", "toolchain")
+            for name in (
+                "boundaries",
+                "doctor",
+                "monitoring",
+                "nodes",
+                "operators",
+                "preflight",
+                "preheat_gate",
+                "rollouts_end",
+                "scaling",
+                "toolchain",
+            )
         ),
     },
 }

@@ -106,6 +106,7 @@ def test_hanging_component_is_restarted(victim):
     assert running(victim.directory)["kube-scheduler"] != [frozen]
 
 
+@pytest.mark.full
 def test_cluster_keeps_its_data_after_restart_of_computer(victim):
     for pids in running(victim.directory).values():
         for pid in pids:
@@ -161,7 +162,7 @@ def test_cluster_with_damaged_data_is_created_again_with_a_notice(victim):
     assert "its data is lost" in anew.repairs[0]
 
 
-@pytest.mark.parametrize("content", [b'{"format": 1, "uid"', *in_full(b"", b"[]", b'{"format": 99}')])
+@pytest.mark.parametrize("content", in_full(b'{"format": 1, "uid"', b"", b"[]", b'{"format": 99}'))
 def test_cluster_with_unreadable_record_is_created_again(victim, content):
     (victim.directory / "record.json").write_bytes(content)
 

@@ -15,6 +15,7 @@ from inferplan.rehearsal.cluster import Cluster, delete, start
 from inferplan.rehearsal.engine.apply.applier import Applier
 from inferplan.rehearsal.engine.apply.run import Outcome, apply, down
 from inferplan.rehearsal.progress import silent
+from tests.lanes import in_full
 from tests.unit.components import yaml_program
 from tests.unit.components.programs import EXAMPLES, answer_stack_references, config, planned
 
@@ -45,7 +46,8 @@ def rehearsed(example: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -
     return apply(program, cluster, **config("search" if example == "platform" else "one-model"))
 
 
-@pytest.mark.parametrize("example", ["python", "yaml", "platform"])
+# tests/unit/components compares what `python` and `yaml` declare: it is the same.
+@pytest.mark.parametrize("example", ["yaml", "platform", *in_full("python")])
 def test_the_example_becomes_ready_and_stays_as_it_is(example, cluster, monkeypatch):
     first = rehearsed(example, cluster, monkeypatch)
     model = "bge-m3" if example == "platform" else "qwen"

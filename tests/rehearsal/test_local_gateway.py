@@ -79,7 +79,7 @@ class Stand:
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory, local_up):  # noqa: ARG001 - the programs of the cluster are there when it is up
+def stand(tmp_path_factory):
     nginx_binary()
     made = Stand(tmp_path_factory.mktemp("answers"))
     with pytest.MonkeyPatch.context() as patch:

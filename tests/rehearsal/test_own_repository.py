@@ -1,4 +1,7 @@
-"""From the wheel to a rehearsed stack of one's own, in an environment that does not have the checkout."""
+"""From the wheel to a rehearsed stack of one's own, in an environment that does not have the checkout.
+
+`make test` plans from the wheel without the checkout in tests/unit/test_package.py.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ pytestmark = pytest.mark.cluster
 BUDGET_SECONDS = 60
 
 
+@pytest.mark.full
 def test_three_commands_lead_from_the_wheel_to_a_rehearsed_stack(tmp_path):
     release(tmp_path / "dist")
     [wheel] = (tmp_path / "dist").glob("*.whl")
