@@ -230,7 +230,7 @@ def test_a_model_that_scales_to_zero_is_started_by_hand_and_answers(stand, tmp_p
     stand.up()
 
 
-@pytest.mark.parametrize("component", [STUBS, PROXY, *in_full(PROXY_WORKER)])
+@pytest.mark.parametrize("component", [STUBS, *in_full(PROXY, PROXY_WORKER)])
 def test_up_repairs_what_was_killed(stand, component):
     key = stand.key()
     [before] = stand.pids(component)

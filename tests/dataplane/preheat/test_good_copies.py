@@ -103,7 +103,7 @@ def test_an_error_while_a_good_copy_is_read_means_try_again_and_takes_nothing_aw
     verified(preheat().run(), ready, MODEL_FILES)
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut off"])
+@pytest.mark.parametrize("damage", ["cut off", *in_full("missing")])
 def test_ready_goes_where_a_file_is_wrong_and_the_other_files_are_used_again(ready, preheat, source, damage):
     if damage == "missing":
         (ready.directory / SHARD).unlink()

@@ -18,7 +18,7 @@ from .wild_web import Wild
 
 pytestmark = pytest.mark.timeout(180)
 
-SHORT, ALL = 6, 200
+SHORT, ALL = 3, 200
 GRACE_SECONDS = 20
 
 

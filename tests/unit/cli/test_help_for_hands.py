@@ -12,6 +12,7 @@ import pytest
 from inferplan.cli import main
 from inferplan.cli.main import COMMANDS
 from inferplan.tables import table
+from tests.lanes import in_full
 
 ROOT = Path(__file__).parents[3]
 
@@ -55,10 +56,9 @@ def _completed(line: str, word: int) -> list[str]:
     ("line", "word", "names"),
     [
         ("inferplan status ", 2, {"local", "prod", "onprem"}),
-        ("inferplan plan on", 2, {"onprem"}),
         ("inferplan call --stack onprem ", 4, {"qwen-3-8b", "llama-3-70b"}),
-        ("inferplan call q", 2, {"qwen-3-8b", "qwen-3-14b"}),
         ("inferplan keys show --stack onprem ", 5, {"assistants", "evaluation"}),
+        *in_full(("inferplan plan on", 2, {"onprem"}), ("inferplan call q", 2, {"qwen-3-8b", "qwen-3-14b"})),
     ],
 )
 def test_the_shell_completes_stacks_models_and_consumers(line, word, names):

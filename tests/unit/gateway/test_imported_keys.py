@@ -23,7 +23,7 @@ ENCRYPTED = {"secure": "v1:bm9uY2U=:Y2lwaGVy"}
 
 @pytest.mark.parametrize("make", [lambda: secrets.token_hex(32), lambda: secrets.token_urlsafe(32), lambda: f"sk-{secrets.token_hex(30)}"])
 def test_keys_of_random_bytes_are_accepted(make):
-    assert [imported_key_error(make()) for _ in range(50)] == [None] * 50
+    assert [imported_key_error(make()) for _ in range(10)] == [None] * 10
     assert imported_key_error(KEY) is None
 
 

@@ -21,6 +21,7 @@ from tests.lanes import in_full
 ROOT = Path(__file__).resolve().parents[3]
 CASES = yaml.safe_load((Path(__file__).parent / "alert_cases.yaml").read_text())
 ALERTS = table("components/monitoring/alerts.toml")
+SAMPLE = ("CertificateExpires", "KvCacheFull", "ObjectiveBurnsFast", "PodsPending", "SpendAbovePace")
 SLO = SloSpec.model_validate({"ttft": "1s", "availability": 99.5})
 CHAT = WatchedModel(name="chat", engine="vllm", min_replicas=1, max_replicas=4, slo=SLO, counted=True)
 # Prometheus's tests begin at the epoch: this key ends 14 days later, so its alert fires at once.
@@ -81,7 +82,7 @@ def test_every_alert_has_a_case_and_a_runbook():
         assert re.search(r"```console\n\$ ", text), page
 
 
-@pytest.mark.parametrize("alert", sorted(ALERTS))
+@pytest.mark.parametrize("alert", [*SAMPLE, *in_full(*sorted({*ALERTS} - {*SAMPLE}))])
 def test_an_alert_fires_when_it_must_and_not_before(promtool, rules, alert):
     case = CASES["cases"][alert]
     last = int(case["at"].removesuffix("m"))

@@ -86,6 +86,7 @@ def test_a_lost_node_loses_what_ran_and_what_comes_until_it_is_back():
     assert notice.lost == 0
 
 
+@pytest.mark.full
 def test_a_million_requests_of_a_day_take_less_than_a_minute():
     trace = _poisson(1_000_000 / 86_400, 86_400, 1000, 11)
     began = time.process_time()
