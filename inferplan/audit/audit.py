@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from inferplan.audit.assumptions import assume
-from inferplan.audit.deployed import Deployed
-from inferplan.audit.deployers import Deployer, deployer
+from inferplan.audit.deployed import Change, Deployed
+from inferplan.audit.deployers import deployer
+from inferplan.audit.documents import doubled
 from inferplan.audit.drains import drained
 from inferplan.audit.judge import announced, judge, ordered, survived
 from inferplan.audit.manifest import InputError, Manifest, Object, finding
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
-from inferplan.audit.sources import doubled
 from inferplan.rehearsal.cluster import Cluster, delete, start
 from inferplan.rehearsal.cluster.components import OPERATORS
 from inferplan.rehearsal.cluster.definitions import installer
@@ -58,22 +58,22 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
     with _cluster(progress) as cluster, contextlib.ExitStack() as stack:
         session = _session(stack, cluster, request, progress)
         notes = _prepare(session, request)
-        how = deployer(request.deployer)
-        old = None
+        how, old = deployer(request.deployer), None
         if request.old is not None:
             say(f"applying the old state ({len(request.old)} objects)")
-            old = _deploy(session, how, request.old, None, request.limit, adopts=True)
+            old = Rollout(session=session, deployer=how, manifests=request.old, limit=request.limit, adopts=True).run()
         if target := CONTROL_PLANES.get(request.target):
             stack.close()
             say(f"upgrading the control plane from {cluster.version} to {target.version}")
             cluster = upgrade(cluster, target, progress)  # noqa: PLW2901 - the same cluster
             session = _session(stack, cluster, request, progress)
-            notes += survived(session, old, request.limit)
+            notes += survived(session, old or Deployed(), request.limit)
         say(f"applying the new state ({len(request.new)} objects) as {how.name} does")
         since = time.monotonic()
         session.history.attached.clear()
-        new = _deploy(session, how, request.new, old, request.limit)
-        findings = [*judge(session, old, new, since), *announced(session, request.old or (), request.new, request.target), *notes]
+        new = Rollout(session=session, deployer=how, manifests=request.new, before=old, limit=request.limit).run()
+        change = Change(session=session, old=old or Deployed(), new=new, since=since, first=old is None)
+        findings = [*judge(change), *announced(session, request.old or (), request.new, request.target), *notes]
         if request.drain:
             say(f"draining {sum(each['kind'] == 'Node' for each in request.nodes)} nodes, one after the other")
             findings += drained(session, new, request.nodes, request.limit)
@@ -97,12 +97,6 @@ def _session(stack: contextlib.ExitStack, cluster: Cluster, request: Request, pr
     return stack.enter_context(contextlib.closing(Session(cluster, request.namespace, installer(cluster, progress), operated)))
 
 
-def _deploy(
-    session: Session, how: Deployer, manifests: tuple[Manifest, ...], before: Deployed | None, limit: float, *, adopts: bool = False
-) -> Deployed:
-    return Rollout(session=session, deployer=how, manifests=manifests, before=before, limit=limit, adopts=adopts).run()
-
-
 def _prepare(session: Session, request: Request) -> list[Finding]:
     """Create the nodes and what is assumed to exist. Returns a note on each assumption."""
     for each in request.nodes:
@@ -112,9 +106,9 @@ def _prepare(session: Session, request: Request) -> list[Finding]:
     both = (*request.existing, *first, *(request.new if request.old is not None else ()))
     assumed = assume(session, first, both) + assume(session, request.new, both, only=("Namespace", "StorageClass"))
     if request.existing:
-        rejections = _deploy(session, deployer("flux"), request.existing, None, request.limit).rejections
-        if rejections:
-            raise InputError(f"{each.manifest.place}: --existing: {each.message.rstrip('.')}. Correct it." for each in rejections)
+        result = Rollout(session=session, deployer=deployer("flux"), manifests=request.existing, limit=request.limit).run()
+        if result.rejections:
+            raise InputError(f"{each.manifest.place}: --existing: {each.message.rstrip('.')}. Correct it." for each in result.rejections)
     for each in request.load:
         session.put(each)
     notes = [finding("assumed", name, "", "it is not in the manifests", each) for name, each in dict(assumed).items()]

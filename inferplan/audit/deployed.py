@@ -1,12 +1,13 @@
-"""The result of deploying one side of an audit."""
+"""The result of deploying one side of an audit, and the change from one side to the other."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from inferplan.audit.manifest import Manifest
+from inferplan.audit.manifest import Manifest, Object
+from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
 from inferplan.kube.paths import mapping
 from inferplan.rehearsal.cluster.api import Resource
@@ -47,6 +48,11 @@ class Deployed:
     surplus: dict[Key, str] = field(default_factory=dict)
     """Why objects were not ready between two waves; the following waves were not applied."""
 
+    @property
+    def versioned(self) -> list[tuple[str, Key]]:
+        """The objects of the cluster, each with its API version."""
+        return [(each.api_version, key) for key, each in self.manifests.items()]
+
     def selected(self, namespace: str, selector: Mapping[str, Any]) -> dict[Key, Manifest]:
         """The manifests in `namespace` whose pods have the labels of `selector`; call it when everything is deployed."""
         several = [self._by_label[namespace, str(name), str(value)] for name, value in selector.items()]
@@ -60,3 +66,30 @@ class Deployed:
                 for name, value in mapping(template, "metadata", "labels").items():
                     index[key.namespace, str(name), str(value)][key] = each
         return index
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """The deployment of `new` over `old` in `session`, from `since` (`time.monotonic`) on; `old` is empty if `first` is set."""
+
+    session: Session
+    old: Deployed
+    new: Deployed
+    since: float
+    first: bool
+
+    def each(self, *kinds: str) -> Iterator[tuple[Key, Manifest, Manifest | None]]:
+        """The objects that the cluster holds, of `kinds` if any, each with its earlier declaration."""
+        for key, manifest in self.new.manifests.items():
+            if not kinds or key.kind in kinds:
+                yield key, manifest, self.old.manifests.get(key)
+
+    def same(self, key: Key, *path: str) -> bool:
+        """True if `key` is declared as before, or its mapping at `path` is."""
+        before, after = self.old.manifests.get(key), self.new.manifests.get(key)
+        if before is None or after is None:
+            return False
+        return mapping(before.body, *path) == mapping(after.body, *path)
+
+    def live(self, key: Key, api_version: str = "v1") -> Object | None:
+        return self.session.get(key, self.session.api.resource(api_version, key.kind))

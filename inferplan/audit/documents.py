@@ -1,11 +1,12 @@
-"""Reads YAML and JSON of strangers: every document as plain data with its line, within limits of size, depth and expansion.
+"""Reads files and folders of YAML and JSON of strangers: every document as plain data, within limits of size, depth and expansion.
 
 Anchors and aliases are expanded as kubectl expands them, up to a number of values; tags are rejected. Scalars are read by the rules of
 kubectl's YAML library (YAML 1.1 of go-yaml v2: `yes` is a boolean, dates are text).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -20,6 +21,7 @@ _MAX_FILE_BYTES: Final = 64 * 2**20
 _MAX_VALUES: Final = 200_000
 _MAX_DEPTH: Final = 100
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
 _TAGS: Final = frozenset({None, "!", *(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))})
 _TEMPLATE: Final = "This is a template of a Helm chart. Give the folder of its Chart.yaml."
 _WORDS: Final[dict[str, Any]] = {
@@ -32,10 +34,51 @@ _LONG_NUMBER = re.compile(r"(?=.{41})[-+]?[0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,40}|[0-9]{1,40}(?:\.[0-9]{0,40})?)(?:[eE][-+]?[0-9]{1,3})?")
 
 
-class _Rejected(Exception):  # noqa: N818 - ends the reading of one file
-    def __init__(self, mark: Any, message: str) -> None:
-        super().__init__(message)
-        self.line, self.column, self.message = mark.line + 1, mark.column + 1, message
+class _Rejected(yaml.MarkedYAMLError):
+    """Ends the reading of one file at `event`."""
+
+    def __init__(self, event: Any, message: str) -> None:
+        super().__init__(problem=message, problem_mark=event.start_mark)
+
+
+def read_manifests(path: Path) -> tuple[Manifest, ...]:
+    """The objects in the file or folder `path`, in the order in which kubectl applies them. Raises InputError with every error."""
+    if not path.exists():
+        raise InputError([f"{path}: There is no such file or folder. Name a file or folder of manifests."])
+    manifests: list[Manifest] = []
+    errors: list[str] = []
+    for file in _files(path):
+        try:
+            manifests += manifests_in(file.read_bytes(), str(file))
+        except OSError as error:
+            errors.append(f"{file}:1: The file cannot be read: {error.strerror}. Check its permissions.")
+        except InputError as error:
+            errors += error.errors
+        if len(manifests) > MAX_OBJECTS:
+            over = manifests[MAX_OBJECTS].place
+            raise InputError([f"{over}: Object {MAX_OBJECTS + 1:,} is here; an audit takes at most {MAX_OBJECTS:,}. Audit parts of it."])
+    if errors:
+        raise InputError(errors)
+    return tuple(manifests)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for each in sorted(path.rglob("*")) if path.is_dir() else (path,):
+        hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
+        if each == path or (not hidden and each.suffix in _SUFFIXES and each.is_file()):
+            if not (each == path or each.resolve().is_relative_to(path.resolve())):
+                raise InputError([f"{each}:1: The link leaves the folder. Replace it with a file."])
+            yield each
+
+
+def doubled(manifests: Iterable[Manifest], namespace: str) -> Iterator[str]:
+    """An error for each object that two of `manifests` declare; objects without a namespace are in `namespace`."""
+    first: dict[tuple[str, str, str, str], str] = {}
+    for each in manifests:
+        identity = each.group, each.kind, each.namespace or namespace, each.name
+        if identity in first:
+            yield f"{each.place}: {each.kind} {each.name} is declared twice, first in {first[identity]}. Remove one."
+        first.setdefault(identity, each.place)
 
 
 def manifests_in(content: bytes, name: str) -> Iterator[Manifest]:
@@ -76,9 +119,6 @@ def _documents(content: bytes, name: str) -> Iterator[tuple[int, int, Any]]:
         raise InputError([f"{name}:{line}: Byte 0x{content[error.start]:02x} is not valid UTF-8. Save the file as UTF-8."]) from error
     try:
         yield from _Builder(text).documents()
-    except _Rejected as rejected:
-        message = _TEMPLATE if "{{" in text.splitlines()[rejected.line - 1] else rejected.message
-        raise InputError([f"{name}:{rejected.line}:{rejected.column}: {message}"]) from rejected
     except yaml.YAMLError as error:
         raise InputError([_syntax_error(error, text, name)]) from error
 
@@ -89,9 +129,9 @@ def _syntax_error(error: yaml.YAMLError, text: str, name: str) -> str:
         position = getattr(error, "position", 0)
         line = text[: position if isinstance(position, int) else 0].count("\n") + 1
         return f"{name}:{line}: A control character is not allowed in YAML. Remove it."
-    written = text.splitlines()[mark.line : mark.line + 1]
     problem = f"Invalid YAML: {getattr(error, 'problem', None) or 'it cannot be parsed'}. Check indentation and quotes."
-    return f"{name}:{mark.line + 1}:{mark.column + 1}: {_TEMPLATE if written and '{{' in written[0] else problem}"
+    problem = str(error.problem) if isinstance(error, _Rejected) else problem
+    return f"{name}:{mark.line + 1}:{mark.column + 1}: {_TEMPLATE if '{{' in ''.join(text.splitlines()[mark.line : mark.line + 1]) else problem}"
 
 
 class _Builder:
@@ -108,70 +148,63 @@ class _Builder:
                 self._anchors, self._count = {}, 0
             elif isinstance(event, yaml.NodeEvent):
                 value = self._value(event, 0)
-                end = next(self._events)
-                yield event.start_mark.line + 1, end.start_mark.index - event.start_mark.index, value
+                yield event.start_mark.line + 1, next(self._events).start_mark.index - event.start_mark.index, value
 
     def _value(self, event: Any, depth: int) -> Any:
-        began = self._count
-        self._add(1, event)
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
+        began, alias = self._count, isinstance(event, yaml.AliasEvent)
+        value, size = self._anchors.get(event.anchor, (None, 0)) if alias else (None, 0)
+        self._count += 1 + size
+        if alias and event.anchor not in self._anchors:
+            raise _Rejected(event, f"The alias *{event.anchor} names no anchor before it. Write the value out.")
+        if self._count > _MAX_VALUES:
+            raise _Rejected(event, f"The document has more than {_MAX_VALUES:,} values with its aliases. Write fewer aliases.")
+        if alias:
+            return value
         if event.tag not in _TAGS:
-            raise _Rejected(event.start_mark, f"The tag {event.tag[:40]} is not allowed. Remove it.")
+            raise _Rejected(event, f"The tag {event.tag[:40]} is not allowed. Remove it.")
         if depth > _MAX_DEPTH:
-            raise _Rejected(event.start_mark, f"The value is nested more than {_MAX_DEPTH} levels deep. Check brackets and indentation.")
-        value = self._scalar(event) if isinstance(event, yaml.ScalarEvent) else self._collection(event, depth)
+            raise _Rejected(event, f"The value is nested more than {_MAX_DEPTH} levels deep. Check brackets and indentation.")
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event)
+        elif isinstance(event, yaml.MappingStartEvent):
+            value = self._mapping(event, depth + 1)
+        else:
+            value = [self._value(opening, depth + 1) for opening in self._until(yaml.SequenceEndEvent)]
         if event.anchor is not None:
             self._anchors[event.anchor] = value, self._count - began
         return value
+
+    def _until(self, end: type[yaml.Event]) -> Iterator[Any]:
+        while not isinstance(event := next(self._events), end):
+            yield event
 
     def _scalar(self, event: Any) -> Any:
         if event.style or (event.tag or "").endswith(":str") or event.tag == "!":
             return event.value
         if _LONG_NUMBER.fullmatch(event.value):
-            raise _Rejected(
-                event.start_mark, f"A number of {len(event.value):,} digits is not a value of Kubernetes. Quote it if it is text."
-            )
+            raise _Rejected(event, f"A number of {len(event.value):,} digits is not a value of Kubernetes. Quote it if it is text.")
         return scalar(event.value)
 
-    def _collection(self, event: Any, depth: int) -> Any:
-        if isinstance(event, yaml.SequenceStartEvent):
-            items = []
-            while not isinstance(opening := next(self._events), yaml.SequenceEndEvent):
-                items.append(self._value(opening, depth + 1))
-            return items
+    def _mapping(self, event: Any, depth: int) -> Object:
         mapping: Object = {}
         merged: list[Any] = []
-        while not isinstance(opening := next(self._events), yaml.MappingEndEvent):
+        for opening in self._until(yaml.MappingEndEvent):
             if isinstance(opening, yaml.CollectionStartEvent):
-                raise _Rejected(opening.start_mark, "A key is a list or a mapping. Write a name, and quote values that contain '{'.")
-            is_merge = isinstance(opening, yaml.ScalarEvent) and opening.value == "<<" and not opening.style
-            key = self._value(opening, depth + 1)
+                raise _Rejected(opening, "A key is a list or a mapping. Write a name, and quote values that contain '{'.")
+            key = self._value(opening, depth)
             text = opening.value if isinstance(opening, yaml.ScalarEvent) else str(key)
-            value = self._value(next(self._events), depth + 1)
-            if is_merge:
+            value = self._value(next(self._events), depth)
+            if text == "<<" and not getattr(opening, "style", "*"):
                 merged += value if isinstance(value, list) else [value]
             elif text in mapping:
-                raise _Rejected(opening.start_mark, f"The key {text!r} is written twice. Remove one.")
+                raise _Rejected(opening, f"The key {text!r} is written twice. Remove one.")
             else:
                 mapping[text] = value
         for each in merged:
             if not isinstance(each, dict):
-                raise _Rejected(event.start_mark, "A merge key (<<) does not name a mapping. Name one.")
+                raise _Rejected(event, "A merge key (<<) does not name a mapping. Name one.")
             mapping = {**each, **mapping}
         return mapping
-
-    def _alias(self, event: Any) -> Any:
-        if event.anchor not in self._anchors:
-            raise _Rejected(event.start_mark, f"The alias *{event.anchor} names no anchor before it. Write the value out.")
-        value, size = self._anchors[event.anchor]
-        self._add(size, event)
-        return value
-
-    def _add(self, count: int, event: Any) -> None:
-        self._count += count
-        if self._count > _MAX_VALUES:
-            raise _Rejected(event.start_mark, f"The document has more than {_MAX_VALUES:,} values with its aliases. Write fewer aliases.")
 
 
 def scalar(text: str) -> Any:

@@ -1,40 +1,41 @@
 """Turns what happened in the simulated cluster into findings, the most serious first."""
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from inferplan.audit import drains, guards
-from inferplan.audit.deployed import Deployed
+from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.manifest import TITLES, Manifest, finding
 from inferplan.audit.placement import blamed_field, blocking_pods, pods_of_others
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
-from inferplan.audit.services import outages
+from inferplan.audit.services import STRATEGIES, outages
 from inferplan.audit.session import Session
+from inferplan.kube.paths import mapping
 from inferplan.review.findings import Finding
 
 _ORDER: Final = ("blocked", "risk", "note")
-_DATA: Final = ("PersistentVolumeClaim", "PersistentVolume")
+_DOUBTS: Final = (
+    outages,
+    guards.lost_references,
+    guards.dropped_fields,
+    guards.dangling_links,
+    guards.rejected_again,
+    drains.blocked_drains,
+    drains.shared_budgets,
+    guards.attached_volumes,
+    guards.container_fields,
+    guards.double_owners,
+    guards.other_managers,
+    guards.later_owners,
+    guards.unserved_webhooks,
+)
+"""An earlier one counts, if two find the same code for an object."""
 
 
-def judge(session: Session, old: Deployed | None, new: Deployed, since: float) -> Iterator[Finding]:
-    """The findings on `new`, deployed over `old` from `since` (`time.monotonic`) on."""
-    yield from (*_rejections(session, old, new), *_unready(session, old, new), *_empty(session, old, new), *_removed(old, new))
-    doubts = (
-        *outages(session, old, new, since),
-        *guards.lost_references(session, old, new),
-        *guards.dropped_fields(session, old, new),
-        *guards.dangling_links(session, old, new),
-        *guards.rejected_again(session, old, new),
-        *drains.blocked_drains(session, old, new),
-        *drains.shared_budgets(old, new),
-        *guards.attached_volumes(session, old, new),
-        *guards.unknown_ports(old, new),
-        *guards.double_owners(old, new),
-        *guards.other_managers(old, new),
-        *guards.later_owners(session, old, new),
-        *guards.double_variables(new),
-        *guards.unserved_webhooks(session, old, new),
-    )
+def judge(change: Change) -> Iterator[Finding]:
+    yield from (*_rejections(change), *_unready(change), *_empty(change), *_removed(change))
+    doubts = [each for find in _DOUBTS for each in find(change)]
     yield from {(each.object, each.field, each.code): each for each in reversed(doubts)}.values()
 
 
@@ -51,11 +52,10 @@ def announced(session: Session, old: Iterable[Manifest], new: Iterable[Manifest]
         yield from (finding("target", f"Kubernetes {target}", "", each, None) for each in (words, *unknown_of_nodes(target)))
 
 
-def survived(session: Session, old: Deployed | None, limit: float) -> Iterator[Finding]:
+def survived(session: Session, old: Deployed, limit: float) -> Iterator[Finding]:
     """The findings on objects of `old` that were ready, and are not after an upgrade of the control plane."""
-    keys = [(each.api_version, key) for key, each in old.manifests.items()] if old else []
-    for key, cause in session.settle(keys, limit).items():
-        if old is not None and key not in old.unready:
+    for key, cause in session.settle(old.versioned, limit).items():
+        if key not in old.unready:
             yield finding("upgrade", key, "", f"after the upgrade to {session.version}: {cause}", old.manifests[key])
 
 
@@ -64,11 +64,12 @@ def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(dict.fromkeys(findings), key=lambda each: (_ORDER.index(each.weight), list(TITLES).index(each.code), each.object)))
 
 
-def _rejections(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
-    before = {(each.manifest.kind, each.manifest.name, each.message) for each in (old.rejections if old else ())}
+def _rejections(change: Change) -> Iterator[Finding]:
+    new = change.new
+    before = {(each.manifest.kind, each.manifest.name, each.message) for each in change.old.rejections}
     for each in new.rejections:
-        name = _named(session, each.manifest)
         known = (each.manifest.kind, each.manifest.name, each.message) in before
+        name = _named(change.session, each.manifest)
         yield finding("old" if known else each.code, name, each.field, each.message, each.manifest)
     if new.skipped:
         names = ", ".join(f"{each.kind} {each.name}" for each in new.skipped[:5])
@@ -81,27 +82,25 @@ def _rejections(session: Session, old: Deployed | None, new: Deployed) -> Iterat
 
 
 def _named(session: Session, manifest: Manifest) -> str:
-    try:
+    with contextlib.suppress(Exception):  # a kind that is not served has no scope
         return str(session.key(manifest, session.resource(manifest)))
-    except Exception:  # noqa: BLE001 - a kind that is not served has no scope
-        return str(manifest.key(manifest.namespace or session.namespace))
+    return str(manifest.key(manifest.namespace or session.namespace))
 
 
-def _unready(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+def _unready(change: Change) -> Iterator[Finding]:
+    session, old, new = change.session, change.old, change.new
     for key, note in session.stubs.items():
         if key in new.manifests:
             yield finding("stub", key, "", note or "no operator of this kind runs here", new.manifests[key])
     for key, cause in new.unready.items():
         reason = f"{cause} (pods of a stub: its operator does not run here)" if key in session.stubs else cause
-        manifest = new.manifests.get(key) or new.declared.get(key)
+        before, manifest = old.manifests.get(key), new.manifests.get(key) or new.declared.get(key)
         if manifest is None:
             continue
-        before = old.manifests.get(key) if old else None
-        if old is not None and key in old.unready and before is not None and before.body == manifest.body:
+        if key in old.unready and before is not None and before.body == manifest.body:
             yield finding("old", key, "", reason, manifest)
         elif pods := blocking_pods(session, key, manifest, before, reason):
-            field = {"StatefulSet": "spec.updateStrategy", "Deployment": "spec.strategy"}.get(key.kind, "spec")
-            yield finding("no-room", key, field, f"{reason}; {pods}", manifest)
+            yield finding("no-room", key, STRATEGIES.get(key.kind, "spec"), f"{reason}; {pods}", manifest)
         elif pods := pods_of_others(session, key, new.left):
             yield finding("no-room", key, "metadata.name", f"{reason}; {pods}", manifest)
         else:
@@ -112,24 +111,23 @@ def _unready(session: Session, old: Deployed | None, new: Deployed) -> Iterator[
             yield finding("quota", owner, "", message, new.manifests[owner])
 
 
-def _empty(session: Session, old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+def _empty(change: Change) -> Iterator[Finding]:
     """DaemonSets that have no pods, although they had some or are new: without a pod nothing waits, and nothing fails."""
-    for key, manifest in new.manifests.items():
-        live = session.watching.get(key) if key.kind == "DaemonSet" else None
-        before = old.manifests.get(key) if old else None
-        had = old is not None and key in old.pods
-        if live is not None and (had or before is None) and not (live.get("status") or {}).get("desiredNumberScheduled"):
+    for key, manifest, before in change.each("DaemonSet"):
+        live, had = change.session.watching.get(key), key in change.old.pods
+        if live is not None and (had or before is None) and not mapping(live, "status").get("desiredNumberScheduled"):
             reason = "no node matches its node selector, affinity and tolerations" + (", and it had pods before" if had else "")
             words = "untolerated taint, node affinity/selector" if had else "node affinity/selector"
             yield finding("no-pods" if had else "idle", key, blamed_field(words, manifest, before), reason, manifest)
 
 
-def _removed(old: Deployed | None, new: Deployed) -> Iterator[Finding]:
+def _removed(change: Change) -> Iterator[Finding]:
+    new = change.new
     for key, manifest in new.deleted.items():
-        if key.kind in _DATA:
+        if key.kind in ("PersistentVolumeClaim", "PersistentVolume"):
             yield finding("claim", key, "", "it is no longer declared, so the deployer deletes it with its data", manifest)
     for key, reason in new.stuck.items():
-        manifest = new.deleted.get(key) or new.declared.get(key) or (old.manifests.get(key) if old else None)
+        manifest = new.deleted.get(key) or new.declared.get(key) or change.old.manifests.get(key)
         yield finding("stuck", key, "metadata.finalizers", reason, manifest)
     why = "something was rejected, so nothing was deleted" if new.rejections else "the deployer does not delete it"
     for key, manifest in new.left.items():

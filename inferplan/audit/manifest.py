@@ -1,10 +1,11 @@
 """One object of a chart, folder or stream of manifests, with the place where it is written."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from inferplan.kube.paths import mapping
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.review.findings import Finding
 from inferplan.tables import table
@@ -43,6 +44,10 @@ class Manifest:
         return str(self.body["kind"])
 
     @property
+    def spec(self) -> Object:
+        return mapping(self.body, "spec")
+
+    @property
     def name(self) -> str:
         return str(self.body["metadata"]["name"])
 
@@ -55,44 +60,30 @@ class Manifest:
         return Key(self.kind, namespace, self.name)
 
     def annotation(self, name: str) -> str:
-        return annotation(self.body, name)
+        return str(mapping(self.body, "metadata", "annotations").get(name, ""))
 
 
 def finding(code: str, subject: object, field: str, reason: str, manifest: Manifest | None) -> Finding:
-    weight, title, remedy = TITLES[code]
-    return Finding(
-        code=code,
-        weight=weight,
-        title=title,
-        object=str(subject),
-        field=field,
-        reason=" ".join(reason.split()),
-        place=manifest.place if manifest else "",
-        remedy=remedy,
-    )
-
-
-def annotation(body: Mapping[str, Any], name: str) -> str:
-    annotations = (body.get("metadata") or {}).get("annotations")
-    return str(annotations.get(name, "")) if isinstance(annotations, Mapping) else ""
+    row = dict(zip(("weight", "title", "remedy"), TITLES[code], strict=True))
+    place = manifest.place if manifest else ""
+    return Finding(code=code, object=str(subject), field=field, reason=" ".join(reason.split()), place=place, **row)
 
 
 def problems(body: Any) -> str:
     """The reason why `body` is not an object of Kubernetes, "" if it is one."""
     if not isinstance(body, dict):
         return "The document is not a mapping. Write one Kubernetes object per document."
-    for key in ("apiVersion", "kind"):
-        if not isinstance(body.get(key), str) or not body[key]:
-            return f"The object has no {key}. Every object needs apiVersion, kind and metadata.name; move other files out of the folder."
+    if missing := next((key for key in ("apiVersion", "kind") if not isinstance(body.get(key), str) or not body[key]), ""):
+        return f"The object has no {missing}. Every object needs apiVersion, kind and metadata.name; move other files out of the folder."
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
         return f"{body['kind']}: metadata is not a mapping. Write metadata.name."
-    name = metadata.get("name")
+    name, namespace = metadata.get("name"), metadata.get("namespace") or ""
     if not isinstance(name, str) or not name:
         generated = " metadata.generateName cannot be applied twice." if metadata.get("generateName") else ""
         return f"{body['kind']}: metadata.name is not a text.{generated} Give the object a name."
-    if wrong := next((each for each in (name, metadata.get("namespace")) if isinstance(each, str) and _PATH.search(each)), ""):
+    if wrong := next((each for each in (name, namespace) if _PATH.search(str(each))), ""):
         return f"{body['kind']}: {wrong!r} is not a name. Names have no slash, percent sign, question mark or blank."
-    types = {"labels": dict, "annotations": dict, "namespace": str}
-    wrong = next((key for key, type_ in types.items() if not isinstance(metadata.get(key) or type_(), type_)), "")
-    return f"{body['kind']} {name}: metadata.{wrong} is not a {'text' if wrong == 'namespace' else 'mapping'}. Correct it." if wrong else ""
+    types = (("labels", dict, "mapping"), ("annotations", dict, "mapping"), ("namespace", str, "text"))
+    wrong = next((f"{key} is not a {word}" for key, type_, word in types if not isinstance(metadata.get(key) or type_(), type_)), "")
+    return f"{body['kind']} {name}: metadata.{wrong}. Correct it." if wrong else ""

@@ -1,5 +1,6 @@
 """Why pods of an object are not placed or not created: the field to look at, and old pods that hold the accelerators they need."""
 
+import contextlib
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -26,11 +27,12 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     resources = [each for each in _INSUFFICIENT.findall(reason) if vendor_of(each)] or _INSUFFICIENT.findall(reason)
     fields = [resources_field(manifest.body, each) for each in resources] + [*_limited(reason, manifest)]
     fields += [text_of((*path, "spec")) + f".{name}" for words, name in _TABLE["fields"].items() if re.search(words, reason)]
-    fields = [_written(each, manifest) for each in fields if each]
+    # A pod that names no node selector may have an affinity.
+    affinities = {each: each.removesuffix("nodeSelector") + "affinity" for each in fields if each.endswith("nodeSelector")}
+    fields = [affinities[each] if each in affinities and not _value(manifest, each) else each for each in fields if each]
     if not fields:
         return text_of((*path, "spec")) if path or manifest.kind == "Pod" else changed_field(manifest, old)
-    changed = [each for each in fields if old is not None and _value(old, each) != _value(manifest, each)]
-    return (changed or fields)[0]
+    return next((each for each in fields if old is not None and _value(old, each) != _value(manifest, each)), fields[0])
 
 
 def changed_field(manifest: Manifest, old: Manifest | None) -> str:
@@ -43,91 +45,78 @@ def _limited(reason: str, manifest: Manifest) -> Iterator[str]:
     names = re.findall(r"must specify [\w./-]+ for: ([\w-]+)", reason)
     amounts = re.findall(r"(?:maximum|minimum) ([\w./-]+) usage per \w+ is [^,]+, but (limit|request) is (\w+)", reason)
     for path, container in containers(manifest.body):
-        resources = mapping(container, "resources")
         if container.get("name") in names:
             yield text_of((*path, "resources"))
         for name, part, value in amounts:
-            if amount(str(mapping(resources, f"{part}s").get(name))) == amount(value):
+            if amount(str(mapping(container, "resources", f"{part}s").get(name))) == amount(value):
                 yield text_of((*path, "resources", f"{part}s", name))
     if names or re.search(r"per Container|must specify", reason):
         yield from (text_of((*path, "resources")) for path, _ in containers(manifest.body))
 
 
-def _written(field: str, manifest: Manifest) -> str:
-    # A pod that names no node selector may have an affinity.
-    affinity = field.removesuffix("nodeSelector") + "affinity"
-    return affinity if field.endswith("nodeSelector") and not _value(manifest, field) and _value(manifest, affinity) else field
-
-
 def _value(manifest: Manifest, field: str) -> Any:
-    try:
+    with contextlib.suppress(ValueError):
         value = value_at(manifest.body, parse(field))
-    except ValueError:
-        return None
-    return None if value is MISSING else value
+        return None if value is MISSING else value
+    return None
 
 
 def blocking_pods(session: Session, key: Key, manifest: Manifest, before: Manifest | None, reason: str) -> str:
     """The old pods that hold what pending pods of `key` need by `reason` and would get, as a clause; "" if there are none."""
     field = blamed_field(reason, manifest, before)
     what = next((what for words, what in _TABLE["held"].items() if re.search(words, reason)), "")
+    # A rule that the change itself adds is to blame, not the old pods.
+    is_old = before is not None and _value(before, field) == _value(manifest, field)
     # Pods of one workload need the same.
-    pending = {str(requests_of(each["spec"])): each for each in _pods(session, key) if not each["spec"].get("nodeName")}
-    for pod in pending.values():
-        # A rule that the change itself adds is to blame, not the old pods.
-        if what and before is not None and _value(before, field) == _value(manifest, field):
-            older = (each for each in session.watching.known("Pod") if each["spec"].get("nodeName"))
-            held = [each["metadata"]["name"] for each in older if _is_older(each, pod, manifest)]
-            if held:
-                return f"{', '.join(sorted(held))} hold{'s' if len(held) == 1 else ''} {what} until a new pod is Ready"
-        for resource, count in requests_of(pod["spec"]).items():
-            held = _held_by_old(session, pod, manifest, resource, count) if f"Insufficient {resource}" in reason else []
-            if held:
-                return f"{', '.join(held)} hold{'s' if len(held) == 1 else ''} {resource} until a new pod is Ready"
+    for pod in {str(requests_of(each["spec"])): each for each in _pending(session, key)}.values():
+        older = [each for each in session.watching.known("Pod") if each["spec"].get("nodeName") and _is_older(each, pod, manifest)]
+        held = {what: [each["metadata"]["name"] for each in older]} if what and is_old else {}
+        wanted = {name: count for name, count in requests_of(pod["spec"]).items() if f"Insufficient {name}" in reason}
+        held |= {name: _held_by_old(session, older, name, count) for name, count in wanted.items()}
+        for resource, names in held.items():
+            if names:
+                return f"{', '.join(sorted(names))} hold{'s' if len(names) == 1 else ''} {resource} until a new pod is Ready"
     return ""
 
 
 def pods_of_others(session: Session, key: Key, left: Mapping[Key, Manifest]) -> str:
     """The pods of workloads that stay although they are no longer declared, if they hold accelerators that `key` needs; "" otherwise."""
-    wanted = {resource for pod in _pods(session, key) if not pod["spec"].get("nodeName") for resource in requests_of(pod["spec"])}
+    wanted = {resource for pod in _pending(session, key) for resource in requests_of(pod["spec"])}
     holders = {str(other) for other in left for pod in _pods(session, other) if wanted & requests_of(pod["spec"]).keys()}
     return f"{', '.join(sorted(holders))}, which is no longer declared, still holds {', '.join(sorted(wanted))}" if holders else ""
 
 
-def _held_by_old(session: Session, pod: Object, manifest: Manifest, resource: str, count: int) -> list[str]:
-    """The pods of an older revision of the workload on a node where `pod` would fit without them."""
-    here: dict[str, list[Object]] = defaultdict(list)
+def _held_by_old(session: Session, older: list[Object], resource: str, count: int) -> list[str]:
+    """Those of the pods `older` that are on a node where a pod with `count` of `resource` would fit without them."""
+    used: dict[str, int] = defaultdict(int)
     for each in session.watching.known("Pod"):
-        if resource in requests_of(each["spec"]):
-            here[each["spec"].get("nodeName", "")].append(each)
+        used[each["spec"].get("nodeName", "")] += requests_of(each["spec"]).get(resource, 0)
     for node in session.watching.known("Node"):
-        total = int(amount(str((node["status"].get("allocatable") or {}).get(resource, 0))) or 0)
-        used = {each["metadata"]["name"]: requests_of(each["spec"])[resource] for each in here[node["metadata"]["name"]]}
-        names = [each["metadata"]["name"] for each in here[node["metadata"]["name"]] if _is_older(each, pod, manifest)]
-        free = total - sum(used.values())
-        if names and free < count <= free + sum(used[each] for each in names):
-            return sorted(names)
+        here = node["metadata"]["name"]
+        free = int(amount(str(mapping(node, "status", "allocatable").get(resource, 0))) or 0) - used[here]
+        holds = {each["metadata"]["name"]: requests_of(each["spec"]).get(resource, 0) for each in older if each["spec"]["nodeName"] == here}
+        if free < count <= free + sum(holds.values()):
+            return [name for name, each in holds.items() if each]
     return []
 
 
 def _is_older(other: Object, pod: Object, manifest: Manifest) -> bool:
     """True if `other` is a pod of an earlier revision of the same workload, or of a workload that stays only until the change is done."""
-    theirs, labels = other["metadata"].get("labels") or {}, pod["metadata"].get("labels") or {}
-    if other["metadata"].get("namespace") != pod["metadata"].get("namespace"):
-        return False
+    theirs, labels = mapping(other, "metadata", "labels"), mapping(pod, "metadata", "labels")
     for revision in ("pod-template-hash", "controller-revision-hash"):
         if revision in labels and revision in theirs and labels[revision] != theirs[revision]:
-            written = ((manifest.body.get("spec") or {}).get("selector") or {}).get("matchLabels")
-            selector = written or {name: value for name, value in labels.items() if name != revision}
-            return all(theirs.get(name) == value for name, value in selector.items())
+            rest = {name: value for name, value in labels.items() if name != revision}
+            selector = mapping(manifest.spec, "selector", "matchLabels") or rest
+            return other["metadata"].get("namespace") == pod["metadata"].get("namespace") and selector.items() <= theirs.items()
     return False
 
 
 def _pods(session: Session, key: Key) -> Iterator[Object]:
-    live = session.watching.get(key)
-    if live is None:
-        return
-    for owner in chain(session.watching, live):
-        yield from session.watching.owned("Pod", owner["metadata"]["uid"])
-    if key.kind == "Pod":
-        yield live
+    if live := session.watching.get(key):
+        for owner in chain(session.watching, live):
+            yield from session.watching.owned("Pod", owner["metadata"]["uid"])
+        yield from (live,) if key.kind == "Pod" else ()
+
+
+def _pending(session: Session, key: Key) -> list[Object]:
+    return [each for each in _pods(session, key) if not each["spec"].get("nodeName")]

@@ -29,8 +29,8 @@ class Rollout:
     session: Session
     deployer: Deployer
     manifests: tuple[Manifest, ...]
-    before: Deployed | None
     limit: float
+    before: Deployed | None = None
     adopts: bool = False
     """True for a state that runs already, whose objects are the deployer's own."""
     result: Deployed = field(default_factory=Deployed)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from inferplan.audit.sources import read_manifests
+from inferplan.audit.documents import read_manifests
 from inferplan.operations.auditing.audit import Audit, audit
 from inferplan.rehearsal.cluster import clusters
 from inferplan.rehearsal.toolchain.build import ensure_source

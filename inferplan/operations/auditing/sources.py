@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from inferplan.audit.documents import read_manifests
 from inferplan.audit.engine_events import is_events, sides_of
 from inferplan.audit.manifest import InputError, Manifest
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.renderers import is_chart, is_kustomization, render_chart, render_kustomization
-from inferplan.audit.sources import read_manifests
 from inferplan.operations.revisions import git
 from inferplan.rehearsal.progress import Progress, silent
 from inferplan.rehearsal.toolchain.build import ensure_source

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from inferplan.audit.documents import values_in
+from inferplan.audit.documents import read_manifests, values_in
 from inferplan.audit.manifest import InputError
-from inferplan.audit.sources import read_manifests
 from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import MISSING, mapping, parse, value_at
 from inferplan.kube.quantity import amount

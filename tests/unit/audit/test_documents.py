@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.audit.documents import MAX_OBJECTS, manifests_in, scalar
+from inferplan.audit.documents import MAX_OBJECTS, doubled, manifests_in, read_manifests, scalar
 from inferplan.audit.manifest import InputError
-from inferplan.audit.sources import doubled, read_manifests
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 
