@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.session import STUB_CLASS, Session
 from inferplan.audit.templates import TABLE, select, templates
+from inferplan.kube.paths import mapping
 from inferplan.rehearsal.cluster.api import ApiError, UnknownKindError
 
 
@@ -14,11 +15,8 @@ def assume(
 ) -> list[tuple[str, Manifest]]:
     """Create what `manifests` name and `declared` lacks, of the kinds `only` if any. Returns names with the manifests that need them."""
     have = {(each.kind, each.name) for each in declared}
-    several = list(manifests)
     made: dict[tuple[str, str, str], tuple[str, Manifest]] = {}
-    bodies: list[tuple[Object, Manifest]] = []
-    for each in several:
-        bodies += ((body, each) for body in _needs(session, each))
+    bodies = [(body, each) for each in manifests for body in _needs(session, each)]
     for body, each in sorted(bodies, key=lambda item: item[0]["kind"] != "Namespace"):
         metadata = body["metadata"]
         identity = body["kind"], metadata.get("namespace", ""), metadata["name"]
@@ -42,14 +40,11 @@ def _needs(session: Session, manifest: Manifest) -> Iterator[Object]:
         spec = template.get("spec") or {}
         for row in TABLE["needs"]:
             inside = {"namespace": namespace} if row.get("namespaced") else {}
-            for _, name in select(spec, tuple(row["path"].split("."))):
+            for _, name in select(spec, row["path"]):
                 if isinstance(name, str) and name and name not in row.get("builtin", ()):
                     yield {"kind": row["kind"], "metadata": {"name": name, **inside}, **row["object"]}
-    claims = (
-        [manifest.body] if manifest.kind == "PersistentVolumeClaim" else (manifest.body.get("spec") or {}).get("volumeClaimTemplates") or []
-    )
-    for each in claims:
-        name = (each.get("spec") or {}).get("storageClassName") if isinstance(each, dict) else None
+    for each in [manifest.body] if manifest.kind == "PersistentVolumeClaim" else manifest.spec.get("volumeClaimTemplates") or []:
+        name = mapping(each, "spec").get("storageClassName")
         if isinstance(name, str) and name:
             kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
             yield {**kind, "provisioner": STUB_CLASS, "allowVolumeExpansion": True}

@@ -58,7 +58,7 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
     with _cluster(progress) as cluster, contextlib.ExitStack() as stack:
         session = _session(stack, cluster, request, progress)
         notes = _prepare(session, request)
-        how, old = deployer(request.deployer), None
+        how, old = deployer(request.deployer), Deployed()
         if request.old is not None:
             say(f"applying the old state ({len(request.old)} objects)")
             old = Rollout(session=session, deployer=how, manifests=request.old, limit=request.limit, adopts=True).run()
@@ -67,12 +67,13 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
             say(f"upgrading the control plane from {cluster.version} to {target.version}")
             cluster = upgrade(cluster, target, progress)  # noqa: PLW2901 - the same cluster
             session = _session(stack, cluster, request, progress)
-            notes += survived(session, old or Deployed(), request.limit)
+            notes += survived(session, old, request.limit)
         say(f"applying the new state ({len(request.new)} objects) as {how.name} does")
         since = time.monotonic()
         session.history.attached.clear()
-        new = Rollout(session=session, deployer=how, manifests=request.new, before=old, limit=request.limit).run()
-        change = Change(session=session, old=old or Deployed(), new=new, since=since, first=old is None)
+        upgrades = request.old is not None
+        new = Rollout(session=session, deployer=how, manifests=request.new, before=old, upgrades=upgrades, limit=request.limit).run()
+        change = Change(session=session, old=old, new=new, since=since, first=not upgrades)
         findings = [*judge(change), *announced(session, request.old or (), request.new, request.target), *notes]
         if request.drain:
             say(f"draining {sum(each['kind'] == 'Node' for each in request.nodes)} nodes, one after the other")

@@ -1,6 +1,8 @@
 """The order in which a deployer applies manifests, as data (`deployers.toml`): waves, hooks, pruning, reaction to rejections."""
 
 import contextlib
+import re
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -47,14 +49,12 @@ class Deployer:
     def waves(self, manifests: Iterable[Manifest], *, upgrade: bool) -> list[Wave]:
         """`manifests` in the order of an upgrade, else of a first installation. Hooks for other occasions are left out."""
         everything = tuple(manifests)
-        waves: list[Wave] = []
-        plain = [each for each in everything if not self.is_hook(each)]
         phases = self.upgrade if upgrade else self.install
+        waves: list[Wave] = []
         for index, names in enumerate(phases):
-            hooks = [each for each in everything if self._hooks(each) & set(names)]
             # With three phases the objects themselves are in the middle one.
-            both = [*plain, *hooks] if index == len(phases) // 2 else hooks
-            waves += self._waves(both)
+            plain = [each for each in everything if index == len(phases) // 2 and not self.is_hook(each)]
+            waves += self._waves([*plain, *(each for each in everything if self._hooks(each) & set(names))])
         return waves
 
     def is_hook(self, manifest: Manifest) -> bool:
@@ -70,24 +70,24 @@ class Deployer:
     def deletion_of(self, hook: Manifest) -> set[str]:
         """When the deployer deletes a hook: before the next one is created by default."""
         text = hook.annotation(self.hook_deletion) or "before-hook-creation"
-        return {_kebab(each.strip()) for each in text.split(",")}
+        return {re.sub("(?<!^)(?=[A-Z])", "-", each.strip()).lower() for each in text.split(",")}
 
     def _hooks(self, manifest: Manifest) -> set[str]:
         return {each.strip() for each in manifest.annotation(self.hook).split(",")} - {""} if self.hook else set()
 
     def _waves(self, manifests: list[Manifest]) -> list[Wave]:
-        by_weight: dict[tuple[int, int], list[Manifest]] = {}
+        by_weight: defaultdict[tuple[int, int], list[Manifest]] = defaultdict(list)
         for each in manifests:
             is_hook = self.is_hook(each)
             weight = _number(each.annotation(self.hook_weight if is_hook else self.wave))
             rank = self.first.index(each.kind) if each.kind in self.first else len(self.first)
-            by_weight.setdefault((weight, rank), []).append(each)
+            by_weight[weight, rank].append(each)
         waves = []
         for _, group in sorted(by_weight.items()):
             ordered = group if self.order == "file" else sorted(group, key=lambda each: (_KINDS.get(each.kind, len(_KINDS)), each.kind))
             hooks = all(map(self.is_hook, ordered))
-            definitions = any(each.kind == "CustomResourceDefinition" for each in ordered)
-            waves.append(Wave(manifests=tuple(ordered), waits=self.waits or hooks or (bool(self.first) and definitions), is_hook=hooks))
+            defines = bool(self.first) and any(each.kind == "CustomResourceDefinition" for each in ordered)
+            waves.append(Wave(manifests=tuple(ordered), waits=self.waits or hooks or defines, is_hook=hooks))
         return waves
 
 
@@ -95,11 +95,6 @@ def _number(text: str) -> int:
     with contextlib.suppress(ValueError):
         return int(text)
     return 0
-
-
-def _kebab(text: str) -> str:
-    """`hook-succeeded` for `HookSucceeded`."""
-    return "".join(f"-{each.lower()}" if each.isupper() else each for each in text).lstrip("-")
 
 
 def deployer(name: str) -> Deployer:

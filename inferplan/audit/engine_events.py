@@ -55,7 +55,7 @@ def _body(state: Any, urn: str) -> Object | None:
     if body["kind"] == "Secret":
         # Values are hidden in events; only their keys matter here.
         keys = [*(body.pop("data", None) or {}), *(body.pop("stringData", None) or {})]
-        body["data"] = {key: base64.b64encode(b"hidden").decode() for key in keys}
+        body["data"] = dict.fromkeys(keys, base64.b64encode(b"hidden").decode())
     return body
 
 

@@ -1,6 +1,5 @@
 """The nodes of an audit: a file that states pools of nodes becomes fake nodes, and recorded nodes become such a file."""
 
-from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,6 +13,7 @@ KIND = "Fleet"
 MAX_NODES = 1000
 _DRA = "resource.k8s.io/v1"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_LABELS = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
 _DEFAULTS = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
 
@@ -107,12 +107,9 @@ def node_objects(fleet: Fleet) -> list[Object]:
     slices = [
         _slice(pool, index, number, each) for pool in fleet.pools for number, each in enumerate(pool.devices) for index in range(pool.count)
     ]
-    return [*nodes, *(_device_class(name, expressions) for name, expressions in classes.items()), *slices]
-
-
-def _device_class(name: str, expressions: Iterable[str]) -> Object:
-    selectors = [{"cel": {"expression": each}} for each in expressions]
-    return {"apiVersion": _DRA, "kind": "DeviceClass", "metadata": {"name": name}, "spec": {"selectors": selectors}}
+    selectors = {name: [{"cel": {"expression": each}} for each in several] for name, several in classes.items()}
+    kind = {"apiVersion": _DRA, "kind": "DeviceClass"}
+    return [*nodes, *({**kind, "metadata": {"name": name}, "spec": {"selectors": each}} for name, each in selectors.items()), *slices]
 
 
 def _slice(pool: NodePool, index: int, number: int, devices: Devices) -> Object:
@@ -133,11 +130,7 @@ def _node(pool: NodePool, index: int) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {
-            "name": name,
-            "annotations": {FAKE_NODE: "fake"},
-            "labels": {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", **pool.labels, HOSTNAME_LABEL: name},
-        },
+        "metadata": {"name": name, "annotations": {FAKE_NODE: "fake"}, "labels": {**_LABELS, **pool.labels, HOSTNAME_LABEL: name}},
         "spec": {**spec, "unschedulable": True} if pool.unschedulable else spec,
         "status": {"capacity": resources, "allocatable": resources},
     }

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import defaultdict, deque
+from itertools import pairwise
 from typing import Final
 
 from inferplan.audit.manifest import Object
@@ -31,20 +32,16 @@ class History:
         elif kind == "Pod" and live["spec"].get("nodeName"):
             self._pod(live, gone=gone)
         elif kind == "Event" and "exceeded quota" in str(live.get("message", "")):
-            about = live.get("involvedObject") or {}
-            key = Key(about.get("kind", ""), about.get("namespace", ""), about.get("name", ""))
-            self.quotas[key] = str(live["message"])
+            about = {"kind": "", "namespace": "", "name": "", **(live.get("involvedObject") or {})}
+            self.quotas[Key(about["kind"], about["namespace"], about["name"])] = str(live["message"])
         elif kind == "PersistentVolumeClaim" and not gone and not live["spec"].get("volumeName"):
             self.claims.append(live)
         self.changed.set()
 
     def _pod(self, live: Object, *, gone: bool) -> None:
         name, node = live["metadata"]["name"], live["spec"]["nodeName"]
-        claims = [
-            each["persistentVolumeClaim"]["claimName"] for each in live["spec"].get("volumes") or () if "persistentVolumeClaim" in each
-        ]
-        for claim in claims:
-            key = Key("PersistentVolumeClaim", live["metadata"]["namespace"], claim)
+        for claim in (each["persistentVolumeClaim"] for each in live["spec"].get("volumes") or () if "persistentVolumeClaim" in each):
+            key = Key("PersistentVolumeClaim", live["metadata"]["namespace"], claim["claimName"])
             others = [(pod, its) for pod, its in self._holders[key].items() if its != node]
             if gone or (live.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
                 self._holders[key].pop(name, None)
@@ -55,8 +52,7 @@ class History:
 
     def endpoints(self, service: Key) -> int:
         """The ready endpoints of `service` now."""
-        states = self._endpoints.get(service)
-        return states[-1][1] if states else 0
+        return self._endpoints[service][-1][1] if service in self._endpoints else 0
 
     def gap(self, service: Key, since: float) -> float:
         """Seconds since `since` (`time.monotonic`) in which `service` had lost its ready endpoints; 0 if it had none before."""
@@ -64,13 +60,9 @@ class History:
         before = [count for at, count in states if at <= since]
         if not before or not before[-1]:
             return 0.0
-        seconds, empty_since = 0.0, None
-        for at, count in [*(each for each in states if each[0] > since), (time.monotonic(), 1)]:
-            if count == 0 and empty_since is None:
-                empty_since = at
-            elif count and empty_since is not None:
-                seconds, empty_since = seconds + at - empty_since, None
-        return seconds
+        # Two states in a row differ.
+        later = [*(each for each in states if each[0] > since), (time.monotonic(), 1)]
+        return sum(end - at for (at, count), (end, _) in pairwise(later) if not count)
 
     def _endpoint_slice(self, live: Object, *, gone: bool) -> None:
         metadata = live["metadata"]
@@ -84,8 +76,7 @@ class History:
 
 def _ready(endpoint_slice: Object) -> int:
     """Endpoints that are ready, none if no port of the Service is a port of its pods."""
-    headless = not endpoint_slice.get("ports") and "service.kubernetes.io/headless" in (endpoint_slice["metadata"].get("labels") or {})
-    if not endpoint_slice.get("ports") and not headless:
+    if not endpoint_slice.get("ports") and "service.kubernetes.io/headless" not in (endpoint_slice["metadata"].get("labels") or {}):
         return 0
     return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoint_slice.get("endpoints") or ())
 

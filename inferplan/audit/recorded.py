@@ -24,7 +24,7 @@ _REPLACED: Final = "not-recorded"
 _NOT_RESOURCES: Final = ("attachable-volumes-",)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Recorded:
     """The text of a nodes file, the keys of labels and taints whose values are not in it, and devices that it cannot say."""
 
@@ -47,35 +47,25 @@ def record(
 
     `labels` are further keys of labels and taints to keep with their values.
     """
-    everything = list(nodes)
     omitted: set[str] = set()
     replaced: set[str] = set()
     devices, unsaid = _devices(slices)
-    shapes = {
-        name: _shape(each, labels, omitted, replaced, devices[name]) for each in everything if (name := str(each["metadata"]["name"]))
-    }
+    shapes = {name: _shape(each, labels, omitted, replaced, devices[name]) for each in nodes if (name := str(each["metadata"]["name"]))}
     counts = Counter(shapes.values())
     names: dict[str, str] = {}
     for shape in counts:
         names[shape] = _pool_name(json.loads(shape), names.values())
     pools = [{"name": names[shape], "count": count, **json.loads(shape)} for shape, count in counts.items()]
     load = _load(pods, {node: names[shape] for node, shape in shapes.items()})
-    class_list = [
-        {
-            "name": each["metadata"]["name"],
-            "expressions": [row["cel"]["expression"] for row in each["spec"].get("selectors") or () if "cel" in row],
-        }
+    rules = {
+        each["metadata"]["name"]: [row["cel"]["expression"] for row in each["spec"].get("selectors") or () if "cel" in row]
         for each in classes
-    ]
+    }
+    class_list = [{"name": name, "expressions": expressions} for name, expressions in rules.items()]
     document = {"kind": KIND, "pools": pools, **({"load": load} if load else {}), **({"deviceClasses": class_list} if class_list else {})}
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    return Recorded(
-        text=text,
-        nodes=len(everything),
-        omitted_labels=tuple(sorted(omitted)),
-        replaced_taints=tuple(sorted(replaced)),
-        omitted_devices=tuple(sorted(unsaid)),
-    )
+    omissions = (tuple(sorted(each)) for each in (omitted, replaced, unsaid))
+    return Recorded(text, len(shapes), *omissions)
 
 
 def _devices(slices: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[Object]], set[str]]:
@@ -91,10 +81,10 @@ def _devices(slices: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[Object
                 unsaid.add(f"{spec['driver']}: {'partitions' if spec.get('nodeName') else 'devices of several nodes'}")
     devices: dict[str, list[Object]] = defaultdict(list)
     for (node, driver), several in sorted(found.items()):
-        values: dict[str, set[str]] = defaultdict(set)
-        for device in several:
-            for name, value in (device.get("attributes") or {}).items():
-                values[name].add(json.dumps(value))
+        attributes = [device.get("attributes") or {} for device in several]
+        values = {
+            name: {json.dumps(each[name]) for each in attributes if name in each} for name in {key for each in attributes for key in each}
+        }
         unique = {name for name, each in values.items() if len(each) == len(several) > 1 or any(map(_IDENTITY.search, (name, *each)))}
         counts = Counter(_device(device, unique) for device in several)
         devices[node] += [{"driver": driver, "count": count, **json.loads(device)} for device, count in sorted(counts.items())]

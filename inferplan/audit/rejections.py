@@ -24,24 +24,25 @@ def rejection(
     if not isinstance(error, ApiError):
         code, text = _missing(session, manifest, error.message)
         return Rejection(manifest=manifest, code=code, field="apiVersion" if code == "unserved" else "kind", message=text)
-    causes = [str(each.get("field", "")) for each in error.details.get("causes") or ()]
-    if unknown := _UNKNOWN.search(error.message):
-        # The words before it repeat the whole object.
-        return Rejection(manifest=manifest, code="rejected", field=unknown[1], message=_short(unknown[0]))
-    if wrong := _TYPE.search(error.message):
-        # The words before it repeat the whole object, and the path has no positions.
+    code, words = "rejected", error.message
+    # The words before an unknown field or a wrong type repeat the whole object.
+    if unknown := _UNKNOWN.search(words):
+        place, words = unknown[1], unknown[0]
+    elif wrong := _TYPE.search(words):
+        # The path has no positions.
         place = next(wrongly_typed(manifest.body, wrong[1].split("."), wrong[2]), wrong[1])
-        return Rejection(manifest=manifest, code="rejected", field=place, message=f"{place}: cannot be read as {wrong[2]}")
-    match = _FIELD.search(error.message)
-    place = next((each for each in causes if each), "") or (match[1].rstrip(".") if match else "")
-    place = indexed(place, manifest.body)
-    if place.startswith("spec.clusterIPs") and "clusterIPs" not in manifest.body["spec"]:
-        place = "spec.clusterIP"
-    if is_immutable(error):
-        return Rejection(manifest=manifest, code="immutable", field=_changed(manifest, place, before, live), message=_short(error.message))
-    if "admission webhook" in error.message:
-        place = place or changed_field(manifest, before)
-    return Rejection(manifest=manifest, code="rejected", field=place, message=_short(error.message))
+        words = f"{place}: cannot be read as {wrong[2]}"
+    else:
+        match = _FIELD.search(words)
+        causes = (str(each["field"]) for each in error.details.get("causes") or () if each.get("field"))
+        place = indexed(next(causes, match[1].rstrip(".") if match else ""), manifest.body)
+        if place.startswith("spec.clusterIPs") and "clusterIPs" not in manifest.spec:
+            place = "spec.clusterIP"
+        if is_immutable(error):
+            code, place = "immutable", _changed(manifest, place, before, live)
+        elif "admission webhook" in words:
+            place = place or changed_field(manifest, before)
+    return Rejection(manifest=manifest, code=code, field=place, message=" ".join(words.split())[:600])
 
 
 def _missing(session: Session, manifest: Manifest, message: str) -> tuple[str, str]:
@@ -59,17 +60,11 @@ def _missing(session: Session, manifest: Manifest, message: str) -> tuple[str, s
 
 def _changed(manifest: Manifest, place: str, before: Manifest | None, live: Object | None) -> str:
     """The field that changed at or below `place`, for messages that name a whole spec."""
-    below = [
-        each for each in (differences(before.body, manifest.body) if before else ()) if each.startswith(place.split("[", maxsplit=1)[0])
-    ]
-    if manifest.kind == "StatefulSet":
-        below = [each for each in below if not _MUTABLE.match(each)]
     if place not in ("", "spec"):
         return place
+    below = [each for each in (differences(before.body, manifest.body) if before else ()) if each.startswith(place)]
+    if manifest.kind == "StatefulSet":
+        below = [each for each in below if not _MUTABLE.match(each)]
     # What was sent without a change of the declaration, such as null for a default of the API server.
     sent = patch(live or {}, before.body if before else {}, manifest.body).get("spec") or {}
     return (below or [f"spec.{name}" for name in sent] or [place])[0]
-
-
-def _short(message: str) -> str:
-    return " ".join(message.split())[:600]

@@ -18,10 +18,11 @@ def removed(manifests: Iterable[Manifest], target: str) -> Iterator[tuple[str, M
     for manifest in manifests:
         for row in _TABLE["rows"]:
             gone, old = (_number(row.get(name, "9.0")) <= _number(target) for name in ("removed", "deprecated"))
-            for field in _fields(manifest, row) if gone or old else ():
-                state = f"removed in {row['removed']}" if gone else f"deprecated since {row['deprecated']}"
-                words = f"; {row['words']}" if "words" in row else ""
-                yield "removed" if gone else "deprecated", manifest, field, f"judged by table: {state}{words}; use {row['use']}"
+            state = f"removed in {row.get('removed')}" if gone else f"deprecated since {row.get('deprecated')}"
+            words = "; ".join(filter(None, (f"judged by table: {state}", row.get("words"), f"use {row['use']}")))
+            yield from (
+                ("removed" if gone else "deprecated", manifest, field, words) for field in (_fields(manifest, row) if gone or old else ())
+            )
 
 
 def unknown_of_nodes(target: str) -> Iterator[str]:
@@ -32,12 +33,12 @@ def unknown_of_nodes(target: str) -> Iterator[str]:
 def _fields(manifest: Manifest, row: dict[str, Any]) -> Iterator[str]:
     if "pod" in row:
         for path, template in templates(manifest.body):
-            found = select(template.get("spec") or {}, tuple(row["pod"].split(".")))
+            found = select(template.get("spec") or {}, row["pod"])
             yield from (text_of((*path, "spec", *inner)) for inner, _ in found)
     elif manifest.kind == row["kind"] and row.get("api", manifest.api_version) == manifest.api_version:
         if "path" not in row:
             yield "apiVersion"
-        for path, value in select(manifest.body, tuple(row.get("path", "-").split("."))):
+        for path, value in select(manifest.body, row.get("path", "-")):
             if row.get("value", value) == value:
                 yield text_of(path)
 

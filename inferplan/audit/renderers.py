@@ -24,7 +24,7 @@ _REMOTE: Final = re.compile(
 _RUNS: Final = re.compile(
     r"^\s*-?\s*(?:exec|starlark|helmCharts|helmChartInflationGenerator):|config\.kubernetes\.io/function", re.MULTILINE
 )
-_SOURCE: Final = re.compile(r"^# Source: (\S+)", re.MULTILINE)
+_SOURCE: Final = re.compile(rb"^# Source: (\S+)", re.MULTILINE)
 _PLACE: Final = re.compile(r"\(?([\w./-]+\.(?:ya?ml|tpl|txt):[0-9]+)(?::[0-9]+)?\)?")
 
 
@@ -58,10 +58,8 @@ def render_kustomization(kubectl: Path, folder: Path) -> tuple[Manifest, ...]:
         text = file.read_text(errors="replace")
         for pattern, problem in ((_REMOTE, "needs the network"), (_RUNS, "runs a program")):
             if match := pattern.search(text):
-                number = text[: match.start()].count("\n") + 1 + match[0][: len(match[0]) - len(match[0].lstrip("\n"))].count("\n")
-                raise InputError(
-                    [f"{file}:{number}: The kustomization {problem}: {match[0].strip()[:80]}. Copy what it names into the folder."]
-                )
+                place = f"{file}:{text[: match.end()].count(chr(10)) + 1}"
+                raise InputError([f"{place}: The kustomization {problem}: {match[0].strip()[:80]}. Copy what it names into the folder."])
     return _placed(_run([str(kubectl), "kustomize", str(folder.resolve())], folder, "kustomize"), str(folder))
 
 
@@ -73,15 +71,11 @@ def _check_links(root: Path) -> None:
 
 def _placed(text: bytes, name: str) -> tuple[Manifest, ...]:
     """The objects in rendered text, each with the template that it comes from."""
-    lines = [
-        (text[: match.start()].count(b"\n") + 1, match[1].decode()) for match in re.finditer(_SOURCE.pattern.encode(), text, re.MULTILINE)
-    ]
-    manifests = []
-    for each in manifests_in(text, name):
-        line = int(each.place.rpartition(":")[2])
-        source = next((template for start, template in reversed(lines) if start <= line), "")
-        manifests.append(replace(each, place=f"{source or name}, line {line} of the rendered text"))
-    return tuple(manifests)
+    lines = [(text[: match.start()].count(b"\n") + 1, match[1].decode()) for match in _SOURCE.finditer(text)]
+    placed = [(each, int(each.place.rpartition(":")[2])) for each in manifests_in(text, name)]
+    sources = [next((template for start, template in reversed(lines) if start <= line), name) for _, line in placed]
+    several = zip(placed, sources, strict=True)
+    return tuple(replace(each, place=f"{source}, line {line} of the rendered text") for (each, line), source in several)
 
 
 def _run(line: Sequence[str], source: Path, program: str) -> bytes:
@@ -118,15 +112,7 @@ def _explained(text: str, source: Path, program: str) -> str:
 def _sandbox() -> Iterator[tuple[str, Mapping[str, str]]]:
     """An empty folder as home, and an environment without PATH, credentials and network."""
     with tempfile.TemporaryDirectory(prefix="inferplan-") as folder:
-        nowhere = "http://127.0.0.1:9"
-        yield (
-            folder,
-            {
-                **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HELM_PLUGINS"), folder),
-                **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), nowhere),
-                "PATH": "",
-                "KUBECONFIG": os.devnull,
-                "GIT_ALLOW_PROTOCOL": "none",
-                "GOMEMLIMIT": "3GiB",
-            },
-        )
+        homes = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HELM_PLUGINS"), folder)
+        nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
+        others = {"PATH": "", "KUBECONFIG": os.devnull, "GIT_ALLOW_PROTOCOL": "none", "GOMEMLIMIT": "3GiB"}
+        yield folder, homes | nowhere | others

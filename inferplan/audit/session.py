@@ -79,8 +79,8 @@ class Session:
         resource = self.resource(manifest)
         key = self.key(manifest, resource)
         body = _body(manifest, key)
-        if manifest.kind in TABLE["admission"]:
-            dry_run = True  # their servers do not run here, and without an answer the API server rejects everything
+        # Servers of webhooks do not run here, and without an answer the API server rejects everything.
+        dry_run = dry_run or manifest.kind in TABLE["admission"]
         path, query = resource.path(key.namespace, key.name), {"fieldManager": manager, "fieldValidation": "Strict"}
         with self.watching.idle.busy():
             if old is None or dry_run:
@@ -106,8 +106,7 @@ class Session:
         except ApiError as error:
             causes = error.details.get("causes") or () if error.reason == "Conflict" else ()
             several = [(str(each.get("field", "")).lstrip("."), str(each.get("message", ""))) for each in causes]
-            others = [re.search(r'with "([^"]+)"', words) for _, words in several]
-            return [each for each, other in zip(several, others, strict=True) if not (other and self.is_own(other[1], manager))]
+            return [each for each in several if not ((other := re.search(r'with "([^"]+)"', each[1])) and self.is_own(other[1], manager))]
         return []
 
     @staticmethod
@@ -138,17 +137,18 @@ class Session:
 
     def delete(self, key: Key, resource: Resource) -> str:
         """Delete an object and wait until it is gone; the reason if that takes too long, else ""."""
-        live = self.objects.get(resource, key)
         self._list(resource).pop((key.namespace, key.name), None)
-        if live is None:
+        if self.objects.get(resource, key) is None:
             return ""
         with self.watching.idle.busy():
             self.api.request("DELETE", resource.path(key.namespace, key.name), {"propagationPolicy": "Background"})
         deadline = time.monotonic() + _DELETE_SECONDS
-        while (live := self.objects.get(resource, key)) is not None and time.monotonic() < deadline:
+        while live := self.objects.get(resource, key):
+            if time.monotonic() > deadline:
+                break
             self.history.changed.clear()
             self.history.changed.wait(0.1)
-        if live is None:
+        else:
             return ""
         finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "none"
         return f"still there {_DELETE_SECONDS:.0f} s after its deletion; finalizers: {finalizers}"
@@ -172,8 +172,7 @@ class Session:
             time.sleep(_PAUSE_SECONDS)  # a hundred changes a second need no hundred looks at every object
 
     def _explained(self, key: Key, why: str) -> str:
-        live = self.watching.get(key)
-        cause = reasons.why(self.watching, live) if live is not None else ""
+        cause = reasons.why(self.watching, live) if (live := self.watching.get(key)) else ""
         return f"{why}: {cause}" if cause and cause not in why else why
 
     def _unready(self, keys: Iterable[tuple[str, Key]]) -> Iterator[tuple[Key, str]]:
@@ -186,12 +185,10 @@ class Session:
 
     def _is_visible(self, api_version: str, key: Key, live: Object | None) -> bool:
         """False while `live` is older than what was applied: a busy API server is late with its watches."""
-        if key not in self._applied:
-            return True
-        late = live is None or int(live["metadata"]["resourceVersion"]) < self._applied[key]
+        late = key in self._applied and (live is None or int(live["metadata"]["resourceVersion"]) < self._applied[key])
         if late and (live is not None or self.objects.get(self.api.resource(api_version, key.kind), key) is not None):
             return False
-        del self._applied[key]
+        self._applied.pop(key, None)
         return True
 
     def _rule(self, key: Key, live: Object) -> Callable[[Object], Readiness] | None:

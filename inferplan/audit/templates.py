@@ -47,8 +47,10 @@ def containers(body: Mapping[str, Any]) -> Iterator[tuple[PathParts, Mapping[str
                     yield (*path, "spec", *inner), each
 
 
-def select(value: Any, pattern: tuple[str, ...], path: PathParts = ()) -> Iterator[tuple[PathParts, Any]]:
+def select(value: Any, pattern: str | tuple[str, ...], path: PathParts = ()) -> Iterator[tuple[PathParts, Any]]:
     """The values at `pattern` below `value` with their paths; `*` is each item of a list."""
+    if isinstance(pattern, str):
+        pattern = tuple(pattern.split("."))
     if not pattern:
         yield path, value
     elif pattern[0] == "*":
@@ -63,23 +65,19 @@ def references(body: Mapping[str, Any]) -> Iterator[Reference]:
     for path, template in templates(body):
         spec = template.get("spec") or {}
         for row in TABLE["references"]:
-            for inner, place in select(spec, tuple(row["path"].split("."))):
-                if not isinstance(place, Mapping) or place.get("optional") or not isinstance(place.get(row["name"]), str):
-                    continue
-                keys = [place[row["key"]]] if "key" in row and place.get(row["key"]) else []
-                keys += (
-                    [each["key"] for each in place.get("items") or () if isinstance(each, Mapping) and "key" in each]
-                    if "items" in row
-                    else []
-                )
-                field = text_of((*path, "spec", *inner, row["name"]))
-                yield Reference(kind=row["kind"], name=place[row["name"]], field=field, keys=tuple(map(str, keys)))
+            for inner, place in select(spec, row["path"]):
+                if isinstance(place, Mapping) and not place.get("optional") and isinstance(place.get(row["name"]), str):
+                    # A reference of a variable has a key, one of a volume items with keys.
+                    several = [place, *(place.get("items") or ())]
+                    keys = tuple(str(each["key"]) for each in several if isinstance(each, Mapping) and each.get("key"))
+                    field = text_of((*path, "spec", *inner, row["name"]))
+                    yield Reference(kind=row["kind"], name=place[row["name"]], field=field, keys=keys)
 
 
 def links(body: Mapping[str, Any]) -> Iterator[Reference]:
     """The Services, workloads and Roles that `body` names; `namespace` is "" for that of `body`."""
     for row in TABLE["links"]:
-        for path, place in select(body, tuple(row["path"].split("."))) if row["kind"] == body["kind"] else ():
+        for path, place in select(body, row["path"]) if row["kind"] == body["kind"] else ():
             if isinstance(place, Mapping) and (kind := place.get("kind", row["target"])) in TABLE["targets"]:
                 where = {"field": text_of((*path, "name")), "namespace": str(place.get("namespace") or "")}
                 yield Reference(kind=kind, name=str(place.get("name")), api_version=TABLE["targets"][kind], **where, **_port(path, place))
@@ -87,19 +85,17 @@ def links(body: Mapping[str, Any]) -> Iterator[Reference]:
 
 def _port(path: PathParts, place: Mapping[str, Any]) -> dict[str, Any]:
     """The port of a Service that a route names, and its field."""
-    port = place.get("port")
-    name = next((each for each in ("number", "name") if each in port), "") if isinstance(port, Mapping) else ""
-    value = port[name] if name and isinstance(port, Mapping) else port
-    return {"keys": (str(value),), "port_field": text_of((*path, "port", *((name,) if name else ())))} if value else {}
+    port: Any = place.get("port")
+    name = next(((each,) for each in ("number", "name") if each in port), ()) if isinstance(port, Mapping) else ()
+    value = port[name[0]] if name else port
+    return {"keys": (str(value),), "port_field": text_of((*path, "port", *name))} if value else {}
 
 
 def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
     """The accelerators that a pod of `spec` requests, by resource."""
     totals: dict[str, int] = {}
     for each in spec.get("containers") or ():
-        resources = (each.get("resources") or {}) if isinstance(each, Mapping) else {}
-        wanted = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-        for name, value in wanted.items():
+        for name, value in (mapping(each, "resources", "requests") | mapping(each, "resources", "limits")).items():
             if vendor_of(str(name)):
                 totals[str(name)] = totals.get(str(name), 0) + int(amount(str(value)) or 0)
     return totals
