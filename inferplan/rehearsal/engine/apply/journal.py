@@ -1,28 +1,36 @@
 """The journal of a cluster: every object that a run created or may have created, for pruning and `down`.
 
 Each line is one fact in JSON, appended and fsync'd *before* the request, so that a run that is killed leaves no unknown object.
+A text of more than 1,024 characters is a fact of its own, written once before the first entry that refers to it by its SHA-256 digest:
+all preheats have the same program. An entry whose text is missing or changed cannot be read.
 Entries are keyed by kind, namespace and name, not by URN: a renamed object stays under its old name until it is deleted. An
 incomplete last line after a crash is dropped; its request was not sent. The journal is valid for the cluster with its uid only.
 A journal that was cut off, replaced or filled with something else is `damaged`; its objects are found by their field manager (inventory.py).
 Inputs are masked with that uid as key, and only the owner can read the file. Resources outside Kubernetes are not recorded.
 """
 
+import hashlib
 import json
 import os
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final
 
+from inferplan.kube import marks
 from inferplan.kube.field_owners import entries as field_entries
 from inferplan.rehearsal.engine.plan.states import ResourceState, resource_from_json, resource_to_json
 from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.rehearsal.engine.wire.values import mapped
 
 MANAGER: Final = "inferplan-rehearsal"
 """The field manager of every object that a rehearsal applies."""
 _FORMAT: Final = "inferplan-journal/1"
 _FILE: Final = "applied.jsonl"
+_LONG: Final = 1024
+_TEXT: Final = "inferplan-journal-text"
 ADOPTED: Final = "urn:inferplan:adopted"
 """The URN of an object that the rehearsal applied and whose record is lost."""
 
@@ -58,6 +66,7 @@ class Journal:
         self._sync_lock = threading.Lock()
         self._written = 0
         self._synced = 0
+        self._texts: dict[str, str] = {}
         entries, self.damage = load(directory, cluster)
         self._entries = {entry.key: entry for entry in entries}
         self._order = max((entry.order for entry in self._entries.values()), default=0)
@@ -73,7 +82,7 @@ class Journal:
             self._order += 1
             existed = key in self._entries and self._entries[key].existed_once
             self._entries[key] = Entry(key=key, api_version=api_version, order=self._order, state=state, existed=existed)
-            position = self._append(_to_json(self._entries[key]))
+            position = self._append(*self._facts(self._entries[key]))
         self._sync(position)
 
     def adopt(self, key: Key, api_version: str) -> None:
@@ -104,10 +113,8 @@ class Journal:
             else:
                 self.path.unlink(missing_ok=True)
 
-    def _append(self, fact: Mapping[str, Any]) -> int:
-        line = json.dumps(fact, separators=(",", ":")).encode() + b"\n"
-        self._file.write(line)
-        self._written += len(line)
+    def _append(self, *facts: Mapping[str, Any]) -> int:
+        self._written += sum(self._file.write(_line(fact)) for fact in facts)
         return self._written
 
     def _sync(self, position: int) -> None:
@@ -125,12 +132,14 @@ class Journal:
         fresh = self.path.with_suffix(".new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         file = os.fdopen(descriptor, "wb")
-        facts: list[dict[str, Any]] = [{"format": _FORMAT, "cluster": self._cluster, "entries": len(self._entries)}]
+        file.write(_line({"format": _FORMAT, "cluster": self._cluster, "entries": len(self._entries)}))
+        self._texts.clear()
         for entry in sorted(self._entries.values(), key=lambda each: each.order):
-            intent, result = _to_json(entry), {"fact": "applied", "key": astuple(entry.key)}
-            facts += [intent, result] if entry.existed_once else [intent]
-            facts += [intent] if entry.existed_once and not entry.done else []
-        file.writelines(json.dumps(fact, separators=(",", ":")).encode() + b"\n" for fact in facts)
+            *texts, intent = map(_line, self._facts(entry))
+            file.writelines([*texts, intent])
+            if entry.existed_once:
+                file.write(_line({"fact": "applied", "key": astuple(entry.key)}))
+                file.write(b"" if entry.done else intent)
         file.flush()
         os.fsync(file.fileno())
         fresh.replace(self.path)
@@ -140,6 +149,30 @@ class Journal:
         finally:
             os.close(directory)
         return file
+
+    def _facts(self, entry: Entry) -> Iterator[dict[str, Any]]:
+        """The long texts of `entry` that the file does not have yet, then its intent, which refers to them."""
+        state = resource_to_json(entry.state)
+        lacking: dict[str, str] = {}
+
+        def refer(value: Any) -> Any:
+            if not isinstance(value, str) or len(value) <= _LONG:
+                return value
+            if value not in self._texts:
+                self._texts[value] = lacking[value] = _digest(value)
+            return {marks.SIGNATURE: _TEXT, "digest": self._texts[value]}
+
+        state["inputs"] = mapped(state["inputs"], refer)
+        yield from ({"fact": "text", "digest": digest, "text": text} for text, digest in lacking.items())
+        yield {"fact": "intend", "key": astuple(entry.key), "apiVersion": entry.api_version, "order": entry.order, "state": state}
+
+
+def _line(fact: Mapping[str, Any]) -> bytes:
+    return json.dumps(fact, separators=(",", ":")).encode() + b"\n"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_entries(directory: Path, cluster: str) -> list[Entry]:
@@ -164,12 +197,21 @@ def load(directory: Path, cluster: str) -> tuple[list[Entry], str]:
     if of_others:
         return [], ""
     unreadable, intents = 0, set()
+    texts: dict[str, str] = {}
+
+    def resolved(value: dict[str, Any]) -> Any:
+        return texts[value["digest"]] if value.get(marks.SIGNATURE) == _TEXT else value
+
     # Nothing follows the last line end but what a crash left.
     for line in lines[:-1]:
         try:
-            fact = json.loads(line)
-            _replay(entries, fact)
-            intents.add(tuple(fact["key"]))
+            fact = json.loads(line, object_hook=resolved)
+            if fact["fact"] == "text":
+                texts[_digest(fact["text"])] = sys.intern(fact["text"])  # programs register the same object
+            else:
+                _replay(entries, fact)
+            if fact["fact"] == "intend":
+                intents.add(tuple(fact["key"]))
         except (ValueError, TypeError, KeyError, AttributeError, IndexError):
             unreadable += 1
     missing = max(0, promised - len(intents))
@@ -191,16 +233,6 @@ def _replay(entries: dict[Key, Entry], fact: Mapping[str, Any]) -> None:
         entries.pop(key, None)
     elif fact["fact"] == "applied" and key in entries:
         entries[key] = replace(entries[key], done=True)
-
-
-def _to_json(entry: Entry) -> dict[str, Any]:
-    return {
-        "fact": "intend",
-        "key": astuple(entry.key),
-        "apiVersion": entry.api_version,
-        "order": entry.order,
-        "state": resource_to_json(entry.state),
-    }
 
 
 def is_applied(live: Mapping[str, Any]) -> bool:

@@ -85,28 +85,28 @@ def _value_from_wire(value: struct_pb2.Value) -> Any:
 
 def to_wire(properties: Mapping[str, Any]) -> struct_pb2.Struct:
     struct = struct_pb2.Struct()
-    struct.update(_mapped(properties, _mark_to_wire))
+    struct.update(mapped(properties, _mark_to_wire))
     return struct
 
 
 def _mark_to_wire(value: Any) -> Any:
     if isinstance(value, Secret):
-        return {marks.SIGNATURE: marks.SECRET, "value": _mapped(value.value, _mark_to_wire)}
+        return {marks.SIGNATURE: marks.SECRET, "value": mapped(value.value, _mark_to_wire)}
     return marks.UNKNOWN_TEXT if value is UNKNOWN else value
 
 
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """`value` with `change` applied to each part that is not a map or a list."""
     if isinstance(value, Mapping):
-        return {str(key): _mapped(item, change) for key, item in value.items()}
+        return {str(key): mapped(item, change) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_mapped(item, change) for item in value]
+        return [mapped(item, change) for item in value]
     return change(value)
 
 
 def reveal(value: Any) -> Any:
     """`value` with every secret in plain text, for requests to an API server. Never log or store the result."""
-    return _mapped(value, lambda each: reveal(each.value) if isinstance(each, Secret) else each)
+    return mapped(value, lambda each: reveal(each.value) if isinstance(each, Secret) else each)
 
 
 def with_unknown_from(live: Any, declared: Any, *, secrets: bool = False) -> Any:

@@ -2,11 +2,13 @@
 
 import json
 import os
+import sys
 
 import pytest
 
+from inferplan.kube.marks import SIGNATURE
 from inferplan.rehearsal.engine.apply.inventory import Inventory
-from inferplan.rehearsal.engine.apply.journal import Journal, read_entries
+from inferplan.rehearsal.engine.apply.journal import Journal, load, read_entries
 from inferplan.rehearsal.engine.apply.prune import waves
 from inferplan.rehearsal.engine.apply.run import exclusive
 from inferplan.rehearsal.engine.plan.states import ResourceState
@@ -88,6 +90,74 @@ def test_closed_journal_has_entries_only_and_is_deleted_when_empty(tmp_path):
 def test_only_its_owner_may_read_the_journal(tmp_path):
     Journal(tmp_path, "uid").intend(key("a"), "v1", state("a"))
     assert (tmp_path / "applied.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+PROGRAM = "a line of a program\n" * 9000
+
+
+def declare(journal, count, **inputs):
+    for index in range(count):
+        journal.intend(key(f"c{index}"), "v1", state(f"c{index}", data={"program.py": PROGRAM, "rounds": "1"}, **inputs))
+        journal.applied(key(f"c{index}"))
+
+
+@pytest.mark.parametrize("end", [killed, Journal.close])
+def test_equal_long_texts_are_written_once_and_read_as_one_object(tmp_path, end):
+    journal = Journal(tmp_path, "uid")
+    declare(journal, 300)
+    end(journal)
+    assert (tmp_path / "applied.jsonl").stat().st_size < 2 * len(PROGRAM) + 300 * 1024
+    read = read_entries(tmp_path, "uid")
+    assert [each.state for each in read] == [each.state for each in journal.entries().values()]
+    assert {id(each.state.inputs["data"]["program.py"]) for each in read} == {id(sys.intern(PROGRAM))}, "as in a registration"
+    Journal(tmp_path, "uid").close()
+    assert read_entries(tmp_path, "uid") == read
+
+
+def test_a_long_text_is_on_disk_before_the_object_that_has_it(tmp_path):
+    journal = Journal(tmp_path, "uid")
+    journal.intend(key("a"), "v1", state("a", data={"program.py": PROGRAM}))
+    facts = [json.loads(line) for line in (tmp_path / "applied.jsonl").read_bytes().splitlines()[1:]]
+    assert [each["fact"] for each in facts] == ["text", "intend"]
+    assert facts[0]["text"] == PROGRAM
+    assert facts[0]["digest"] in json.dumps(facts[1]), "a person finds the text by its digest"
+
+
+@pytest.mark.parametrize("damage", ["lost", "changed"])
+def test_objects_whose_long_text_is_damaged_count_as_unreadable(tmp_path, damage):
+    journal = Journal(tmp_path, "uid")
+    declare(journal, 3)
+    journal.intend(key("other"), "v1", state("other"))
+    journal.close()
+    file = tmp_path / "applied.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    (at,) = (index for index, line in enumerate(lines) if b'"text"' in line and b"a line" in line)
+    lines[at] = b"" if damage == "lost" else lines[at].replace(b"program", b"malware", 1)
+    file.write_bytes(b"".join(lines))
+    found, sentence = load(tmp_path, "uid")
+    assert names(found) == ["other"]
+    assert sentence == f"{file} is damaged: 3 lines cannot be read and 3 objects are missing"
+
+
+@pytest.mark.parametrize("torn", [10, 5000, len(PROGRAM) + 200])
+def test_a_crash_within_a_long_text_loses_only_the_object_that_was_not_created(tmp_path, torn):
+    journal = Journal(tmp_path, "uid")
+    journal.intend(key("a"), "v1", state("a"))
+    file = tmp_path / "applied.jsonl"
+    before = len(file.read_bytes())
+    declare(journal, 1)
+    os.truncate(file, before + torn)
+    assert [each.key for each in load(tmp_path, "uid")[0]] == [key("a")]
+    assert load(tmp_path, "uid")[1] == ""
+    declare(fresh := Journal(tmp_path, "uid"), 1)
+    fresh.close()
+    assert read_entries(tmp_path, "uid")[1].state.inputs["data"]["program.py"] == PROGRAM
+
+
+def test_a_map_that_looks_like_a_reference_stays_a_map(tmp_path):
+    data = {SIGNATURE: "another meaning", "digest": "0" * 64}
+    Journal(tmp_path, "uid").intend(key("a"), "v1", state("a", data=data))
+    assert read_entries(tmp_path, "uid")[0].state.inputs == {"data": data}
 
 
 def test_a_second_run_names_the_first_its_start_and_the_command_to_type(tmp_path):
