@@ -35,7 +35,8 @@ def _waves(entries: list[Entry]) -> list[list[Entry]]:
     while left:
         free = [each for each in left if dependents[each.urn] == 0] or left[:1]  # programs cannot declare cycles; do not hang on one
         groups.append(free)
-        left = [each for each in left if each not in free]
+        keys = {each.key for each in free}
+        left = [each for each in left if each.key not in keys]
         for each in free:
             for urn in set(each.state.dependencies) & present:
                 dependents[urn] -= 1

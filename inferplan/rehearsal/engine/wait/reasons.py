@@ -137,13 +137,11 @@ def _pod_reason(watching: Watching, pod: Object) -> str:
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         message = str(scheduled.get("message") or scheduled.get("reason", ""))
+        if "unschedulable" not in message:
+            return message
         cordoned = [each for each in watching.known("Node") if (each.get("spec") or {}).get("unschedulable")]
         names = " ".join(sorted(each["metadata"]["name"] for each in cordoned))
-        return (
-            f"{message} Cordoned: {names}; allow pods there with: kubectl uncordon {names}"
-            if names and "unschedulable" in message
-            else message
-        )
+        return f"{message} Cordoned: {names}; allow pods there with: kubectl uncordon {names}" if names else message
     for each in _containers(pod):
         state = each.get("state") or {}
         end = state.get("waiting") or state.get("terminated") or {}
