@@ -4,6 +4,7 @@ Growth and bounds are of processor time of this program, which a busy machine ch
 argument is a stack file when it runs as the process that is measured.
 """
 
+import gc
 import json
 import os
 import resource
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import ROOT, Result, at_most, cost, models_section, run, unbounded
+from inferplan.cli.main import COLLECTOR
 from inferplan.operations.workspace import open_workspace
 from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.cluster.api import Api
@@ -38,7 +40,7 @@ def write_stack(directory: Path, models: int) -> Path:
 
 
 def phases(path: Path) -> dict[str, Any]:
-    """Seconds on the clock and of the processor for each phase, and the calls of the API; in a process that does nothing else."""
+    """Seconds on the clock and of the processor for each phase, and the calls of the API; in a process like that of the CLI."""
     figures: dict[str, Any] = {}
     calls, send = [0], Api._send  # noqa: SLF001 - every call of a client goes through it
 
@@ -47,6 +49,7 @@ def phases(path: Path) -> dict[str, Any]:
         return send(*arguments, **options)
 
     Api._send = counted  # noqa: SLF001 - see above
+    gc.set_threshold(*COLLECTOR)
 
     def phase(name: str, work: Callable[[], Any]) -> Any:
         began, processor, before = time.perf_counter(), time.process_time(), calls[0]

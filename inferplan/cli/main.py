@@ -20,6 +20,8 @@ from inferplan.tables import table
 
 COMMANDS: dict[str, tuple[str, str]] = {name: tuple(row) for name, row in table("cli/commands.toml").items()}
 """Each sub-command by name: its module, and its help text."""
+COLLECTOR = (100_000, 20, 100)
+"""Thresholds of the garbage collector. A loaded stack lives until the end; collecting it again and again took a twelfth of `plan` (2026-11)."""
 
 
 class _LazyGroup(TyperGroup):
@@ -138,8 +140,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, end)
-    # A loaded stack lives until the end; collecting it again and again took a twelfth of `plan` (2026-11).
-    gc.set_threshold(100_000, 20, 100)
+    gc.set_threshold(*COLLECTOR)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A table has lines that an old locale cannot draw; a question mark is better than no table.

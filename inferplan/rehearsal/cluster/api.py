@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 APPLY: Final = "application/apply-patch+yaml"
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _SECONDS: Final = 60.0
 
 
@@ -104,6 +105,10 @@ class Api:
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, str] | None = None, media: str = "application/json"
     ) -> Any:
         return self._send(method, path, body, query=query, media=media)[1]
+
+    def metadata(self, path: str) -> list[dict[str, Any]]:
+        """The objects of the collection at `path`, with their metadata only if the server can leave out the rest."""
+        return self._send("GET", path, accept=_METADATA)[1].get("items") or []
 
     def apply(self, path: str, body: Any, *, manager: str, force: bool = False, dry_run: bool = False) -> tuple[Any, bool]:
         """Server-side apply of `body` as field manager `manager`. Returns the live object and if it was created. Raises ApiError."""

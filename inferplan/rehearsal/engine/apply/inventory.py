@@ -78,7 +78,7 @@ def unrecorded(api: Api, recorded: Collection[Key], kinds: Collection[str] | Non
             continue
         listed.add(about)
         try:
-            items = api.request("GET", resource.path()).get("items") or ()
+            items = api.metadata(resource.path())
         except ApiError:
             continue  # its definition was deleted since
         for each in items:

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import threading
@@ -132,6 +133,7 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
     with _session(cluster, listener, ensure_crds, f"up of {stack}") as (objects, journal):
         applier = Applier(objects=objects, journal=journal, digest_key=cluster.uid.encode(), secrets_known=not placeholders)
         monitor = Monitor(project=project, stack=stack, realizer=applier)
+        gc.collect()  # `run` pauses the collector, and a plan in the same process leaves cycles as large as the stack
         run(
             program,
             monitor,
