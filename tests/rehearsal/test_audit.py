@@ -13,10 +13,13 @@ import yaml
 
 from inferplan.audit.documents import read_manifests
 from inferplan.operations.auditing.audit import Audit, audit
-from inferplan.rehearsal.cluster import clusters
+from inferplan.rehearsal.cluster import clusters, delete, start
+from inferplan.rehearsal.cluster.operators import operator
+from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, KEDA
 from tests.lanes import in_full
+from tests.rehearsal.test_cluster_lifecycle import listening_addresses
 
 CORPUS = Path(__file__).with_name("audit")
 BASES = yaml.safe_load((CORPUS / "bases.yaml").read_text())
@@ -92,6 +95,19 @@ def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
         assert result.blocked == pair.get("policy", False)
     assert result.findings.seconds < 60
     assert not [each for each in clusters() if each.startswith("audit-")]
+
+
+@pytest.mark.full
+def test_the_programs_of_an_operator_listen_on_this_machine_only():
+    ensure_source(KEDA)
+    live = start("keda-alone")
+    try:
+        with operator(live, "keda"):
+            pids = [pid for name in ("keda-operator", "keda-webhooks") for pid in running(live.directory)[name]]
+            assert listening_addresses(pids) == {"0100007F"}
+        assert not {"keda-operator", "keda-webhooks"} & running(live.directory).keys()
+    finally:
+        delete("keda-alone")
 
 
 def test_the_example_of_the_page_runs(tmp_path):
