@@ -3,7 +3,7 @@
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from inferplan.policies.engine.fields import Field, matching
@@ -167,6 +167,7 @@ def pod_require_verified_tls(container: Container, _: Parameters) -> Violations:
         yield violation(container.at("command"), "switches the verification of certificates off")
 
 
+@lru_cache(maxsize=1024)
 def _is_unverified(text: str) -> bool:
     return any(re.search(pattern, text) for pattern in table("policies/rules/connections.toml")["texts"].values())
 

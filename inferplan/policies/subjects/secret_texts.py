@@ -7,6 +7,7 @@ import binascii
 import contextlib
 import operator
 import re
+from functools import lru_cache
 
 from inferplan.tables import table
 
@@ -20,6 +21,7 @@ _SHORTEST_TOKEN, _SHORTEST_RANDOM = 12, 16
 _RANDOM_CHANGES = 0.45
 
 
+@lru_cache(maxsize=1024)  # the programs in ConfigMaps are long, and a process judges a stack more than once
 def reveals(text: str, *, code: bool = False) -> bool:
     """True if a text contains a key of a known format, or assigns a literal to the name of a secret. In `code`, a literal has a digit."""
     if SHAPES.search(text) or COMMANDS.search(text):
