@@ -8,6 +8,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from hypothesis.internal.entropy import deterministic_PRNG
 from xdist.scheduler import LoadFileScheduling
 
 from tests.lanes import worker_scope
@@ -39,6 +40,10 @@ if _PROFILE == "same":
     # anywhere, or tests run in another order. No setting turns that off.
     assert callable(providers._get_local_constants)
     providers._get_local_constants = providers.Constants
+# The first property of a process registers a source of random numbers, and looks through the whole heap for who holds it: seconds,
+# once all tests are collected.
+with deterministic_PRNG():
+    pass
 
 
 @pytest.hookimpl(tryfirst=True)
