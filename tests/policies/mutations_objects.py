@@ -74,9 +74,11 @@ def _available(least: str | int) -> Callable[[Inputs], None]:
     return edit
 
 
+CAPACITY = ("stack-require-pool-capacity", "stack-require-room-in-namespace")
 _MISSPELT = Mutation("misspelt queue", ("stack-require-known-queue",), _misspelt_queue)
 RESOURCES: dict[str, tuple[Mutation, ...]] = {
     "ClusterQueue": (Mutation("no accelerators", ("stack-require-covered-resources",), _without_accelerators),),
+    "ResourceQuota": (Mutation("no pod", ("stack-require-room-in-namespace",), put({"pods": "0"}, "spec", "hard")),),
     "HorizontalPodAutoscaler": (
         Mutation("a fixed number", ("stack-disallow-replicas-of-autoscaled",), put("llama-3-8b", "spec", "scaleTargetRef", "name")),
     ),
@@ -95,7 +97,7 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
         Mutation("no label", ("object-require-managed-by",), drop("metadata", "labels", "app.kubernetes.io/managed-by")),
         Mutation("loads for longer than it may", ("stack-require-startup-budget-for-model",), _barely_starting),
         Mutation("weights that servers write", ("stack-require-read-only-weights",), _writes_weights),
-        Mutation("many replicas", ("stack-require-pool-capacity",), lambda r: is_engine(r) and put(999, "spec", "replicas")(r) is None),
+        Mutation("many replicas", CAPACITY, lambda r: is_engine(r) and put(999, "spec", "replicas")(r) is None),
         Mutation(
             "other pool",
             ("stack-require-matching-pool",),
@@ -130,7 +132,7 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
         Mutation("eighteen groups", ("ray-limit-queued-groups",), _of_queued(lambda ray: ray["workerGroupSpecs"].extend([{}] * 18))),
         Mutation(
             "many workers",
-            ("stack-require-pool-capacity",),
+            CAPACITY,
             lambda r: r["spec"]["rayClusterConfig"]["workerGroupSpecs"][0].update(replicas=999, maxReplicas=999),
         ),
     ),

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from tests.policies.unseen.unseen import CALM, RANKS, base_violations, changed_types, load, plain, plain_outcome, stack_outcome, stacks
+from tests.policies.unseen.unseen import (
+    CALM,
+    RANKS,
+    base_violations,
+    changed_types,
+    load,
+    plain,
+    plain_outcome,
+    stack_outcome,
+    stacks,
+    violations,
+)
 
 _EVERY = 70
 """Of so many changes of stack files, one is tried by default; `make test-full` tries all."""
@@ -31,9 +42,13 @@ def test_the_base_of_the_set_is_blocked_by_nothing_but_its_missing_version():
     assert {rule for rule, *_ in base_violations()} == {"namespace-require-pod-security"}
 
 
+def test_the_base_of_the_search_platform_passes():
+    assert not violations(load("plain-3")["base"])
+
+
 def test_resources_of_a_strangers_program():
     outcomes = {each["id"]: (each, plain_outcome(each)) for each in plain()["cases"]}
-    assert len(outcomes) > 230
+    assert len(outcomes) > 380
     wrong = {name: one.words for name, (case, one) in outcomes.items() if not is_right(case, one.rules, one.severity)}
     assert set(wrong) == WRONG.keys() & outcomes.keys(), wrong
 

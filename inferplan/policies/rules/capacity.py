@@ -11,14 +11,16 @@ from inferplan.policies.engine.resource import Stack
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE
 from inferplan.policies.subjects.placement import cluster_queue_of, demand_of, fits_on, local_queue, local_queues, nodes_of, queue_of
-from inferplan.policies.subjects.pods import PODS
+from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
 from inferplan.policies.subjects.workloads import (
     GROUPS,
     copies_of,
     count_of,
     engines_of,
     group_size_of,
+    least_pods,
     most_copies,
+    pods_of,
     rollout_of,
     strategy_of,
 )
@@ -114,6 +116,59 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
                     place = strategy_of(pod).at("rollingUpdate", "maxSurge")
                     who = "the stack's nodes do not have" if nodes else "no node of the stack is known to have"
                     yield violation(place, f"needs accelerators that {who} to spare")
+
+
+@stack_rule
+def stack_require_room_in_namespace(stack: Stack, _: Parameters) -> Violations:
+    problem = "is less than the pods of the stack need, so the next one that starts is rejected"
+    servers = list(pods_of(stack))
+    for quota in stack.of("kubernetes:core:ResourceQuota"):
+        with stack.unreadable:
+            spec = quota.at("spec")
+            # A quota with a scope counts only some pods.
+            for name, field in () if spec.at("scopes").has_items or spec.at("scopeSelector").value else spec.at("hard").entries():
+                needed: float = 0
+                for pod in servers:
+                    with stack.unreadable:
+                        if pod.resource.namespace == quota.namespace:
+                            each = (
+                                1
+                                if name in ("pods", "count/pods")
+                                else sum((*(_request(part, name) for part in pod.running), *_claims(pod, name)))
+                            )
+                            needed += each and each * least_pods(stack, pod)
+                if needed > (field.quantity() or 0):
+                    yield violation(field, problem)
+    for bounds in stack.of("kubernetes:core:LimitRange"):
+        with stack.unreadable:
+            for item in bounds.select("spec", "limits", "*"):
+                total = sum if item.at("type").text() == "Pod" else max
+                for name, most in item.at("max").entries():
+                    limit = most.quantity() or 0
+                    if any(total(sizes) > limit for sizes in _sizes(stack, bounds.namespace, name)):
+                        yield violation(most, problem)
+
+
+def _sizes(stack: Stack, namespace: str, resource: str) -> Iterator[list[float]]:
+    """The largest requests of a resource, by container, of each pod in a namespace. It records what it cannot read."""
+    for workload in stack.of(*sorted(PODS.kinds)):
+        with stack.unreadable:
+            for pod in workload.parts(PODS) if workload.namespace == namespace else ():
+                yield [max(_request(each, f"limits.{resource}"), _request(each, resource)) for each in pod.running] or [0]
+                yield [*_claims(pod, resource), 0]
+
+
+def _claims(pod: PodTemplate, name: str) -> Iterator[float]:
+    """The storage that each volume claim of a StatefulSet's pod requests. Raises FieldError."""
+    claims = pod.resource.select("spec", "volumeClaimTemplates", "*", "spec", "resources", "requests", "storage")
+    yield from (each.quantity() or 0 for each in claims if name in ("requests.storage", "storage"))
+
+
+def _request(container: Container, name: str) -> float:
+    """The part of the quota `name` that a container uses, such as requests.memory or limits.cpu. A request without a value is the limit."""
+    side, _, resource = name.partition(".") if name.startswith(("requests.", "limits.")) else ("requests", "", name)
+    fields = (container.at("resources", each, resource) for each in (side, "limits"))
+    return next((number for field in fields if (number := field.quantity()) is not None), 0)
 
 
 @stack_rule

@@ -21,6 +21,7 @@ from inferplan.policies.subjects.workloads import (
     selecting,
     share,
     strategy_of,
+    update_of,
 )
 
 BUDGET = "kubernetes:policy:PodDisruptionBudget"
@@ -112,8 +113,7 @@ def _stops(pod: PodTemplate, replicas: int) -> Iterator[Field]:
     strategy = places.get(pod.resource.short_kind) or strategy_of(pod)
     if strategy.at("type").text() == "Recreate":
         yield strategy.at("type")
-    update = strategy.at("rollingUpdateConfiguration" if pod.resource.kind == LEADER_WORKER_SET else "rollingUpdate")
-    unavailable = update.at("maxUnavailable")
+    unavailable = update_of(pod, strategy).at("maxUnavailable")
     if not unavailable.absent and share(unavailable, replicas, up=False) >= replicas:
         yield unavailable
 

@@ -14,11 +14,10 @@ from inferplan.policies.engine.rule import Parameters, Violations, resource_rule
 from inferplan.policies.rules.routes import SECURITY_POLICY, injected_keys
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word
-from inferplan.policies.subjects.secret_texts import BEARER, COMMANDS, HARMLESS, SHAPES, TOKENIZER, is_random, reveals
+from inferplan.policies.subjects.secret_texts import BEARER, COMMANDS, HARMLESS, SHAPES, TOKENIZER, VARIABLES, is_random, reveals
 from inferplan.policies.subjects.serving import server_keys
 from inferplan.policies.subjects.tables import entries_below
 
-SECRET_VARIABLES = re.compile(r"(?i)(^|_)(API_?KEYS?|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CRED(ENTIAL)?S?)$")
 SECRET_OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|secret)$")
 # Options of curl and wget, and a user with a literal password.
 USER_OPTIONS = ("-u", "--user", "--proxy-user", "-U")
@@ -56,7 +55,7 @@ def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violati
 def _in_environment(container: Container) -> Violations:
     for entry in container.at("env").each():
         literal, name = entry.at("value"), entry.at("name").text()
-        if SECRET_VARIABLES.search(name) and not (HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent):
+        if VARIABLES.search(name) and not (HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent):
             yield violation(literal, "is a literal value of a variable whose name suggests a secret")
         elif is_random(literal.text()) or reveals(literal.text(), code=True):
             yield violation(literal, "looks like a key")

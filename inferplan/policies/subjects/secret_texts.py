@@ -13,8 +13,8 @@ from inferplan.tables import table
 
 _TEXTS = table("policies/rules/secret_texts.toml")
 SHAPES, COMMANDS = (re.compile("|".join(f"(?:{each})" for each in _TEXTS[name].values())) for name in ("shapes", "commands"))
-BEARER, HARMLESS, TOKENIZER, _ASSIGNMENT, _RANDOM, _BASE64, _ENCODED_FILE = (
-    re.compile(_TEXTS[name]) for name in ("bearer", "harmless", "tokenizer", "assignment", "random", "base64", "encodedFile")
+BEARER, HARMLESS, TOKENIZER, VARIABLES, _ASSIGNMENT, _RANDOM, _BASE64, _ENCODED_FILE = (
+    re.compile(_TEXTS[name]) for name in ("bearer", "harmless", "tokenizer", "variables", "assignment", "random", "base64", "encodedFile")
 )
 # The shortest literal with a digit that counts as a token. Words and short numbers are shorter.
 _SHORTEST_TOKEN, _SHORTEST_RANDOM = 12, 16

@@ -14,7 +14,8 @@ from inferplan.policies.subjects.placement import labels_at, matches_labels
 from inferplan.policies.subjects.pods import PODS, PodTemplate
 from inferplan.policies.subjects.serving import engine_containers
 
-WORKLOADS = ("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet")
+ROLLOUT = "kubernetes:argoproj.io:Rollout"
+WORKLOADS = ("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet", ROLLOUT)
 _RAY = ("kubernetes:ray.io:RayCluster", RAY_SERVICE)
 GROUPS = (LEADER_WORKER_SET, *_RAY, *kserve.SERVICES)
 """Kinds of serving operators that make pods of several templates."""
@@ -91,6 +92,12 @@ def strategy_of(pod: PodTemplate) -> Field:
     return pod.resource.at("spec", "strategy")
 
 
+def update_of(pod: PodTemplate, strategy: Field) -> Field:
+    """The limits of a rolling update below the settings of a rollout, where the kind of the workload has them."""
+    names = {LEADER_WORKER_SET: "rollingUpdateConfiguration", ROLLOUT: "canary"}
+    return strategy.at(names.get(pod.resource.kind, "rollingUpdate"))
+
+
 def rollout_of(pod: PodTemplate) -> tuple[int, int]:
     """maxSurge and maxUnavailable as numbers of pods. A StatefulSet adds none. Raises FieldError."""
     if pod.resource.short_kind == "StatefulSet":
@@ -99,7 +106,7 @@ def rollout_of(pod: PodTemplate) -> tuple[int, int]:
     replicas = int(copies_of(pod) or 1)
     if strategy.at("type").text() == "Recreate":
         return 0, replicas
-    update = strategy.at("rollingUpdate")
+    update = update_of(pod, strategy)
     return share(update.at("maxSurge"), replicas, up=True), share(update.at("maxUnavailable"), replicas, up=False)
 
 

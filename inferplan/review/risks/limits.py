@@ -47,7 +47,7 @@ def _against_weights(risk: Risk, step: StepSummary, size: str) -> Risk:
 
 
 def _against_pods(risk: Risk, step: StepSummary, preview: Preview) -> Risk | None:
-    """`risk`, critical below what is declared; None for a new quota with room for all of it twice, so also for every rollout."""
+    """`risk`, critical below what is declared; None for a new quota with room for a rollout of all of it. Servers free accelerators first."""
     inputs: dict[str, Any] = step.after.inputs if step.after else {}
     namespace = mapping(inputs, "metadata").get("namespace")
     pods = [each for other in preview.steps if other.after for each in other.after.pods if each.namespace == namespace]
@@ -58,9 +58,10 @@ def _against_pods(risk: Risk, step: StepSummary, preview: Preview) -> Risk | Non
             return replace(
                 risk, weight=CRITICAL, cause=f"{risk.cause}; {clean(key)} {clean(str(value))} for {needed:f}", consequence=consequence
             )
-    hard = mapping(inputs, "spec", "hard")
-    has_room = all(0 < 2 * _needed(key, pods) <= (amount(value) or 0) for key, value in hard.items())
-    return None if step.before is None and has_room else risk
+    stated = {key: amount(value) or 0 for key, value in mapping(inputs, "spec", "hard").items() if clean(key) in risk.cause}
+    has_room = all("/" in key or 0 < 2 * _needed(key, pods) <= limit for key, limit in stated.items())
+    is_new = step.before is None or (": nothing" in risk.cause and all("/" in key for key in stated))
+    return None if is_new and has_room and stated else risk
 
 
 def _needed(key: str, pods: Iterable[PodSet]) -> Decimal:
