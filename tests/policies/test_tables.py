@@ -23,6 +23,7 @@ ROWS = [(name, row) for name in TABLES for row in table(f"policies/rules/{name}.
 SAMPLES = {
     r"\*": ("*", "arn:aws:iam::210987654321:role/search"),
     "^system:": ("system:nodes", "acme-search"),
+    "^kube-": ("kube-system", "team-search"),
     r"(:root$|\*|^[0-9]{12}$)": ("arn:aws:iam::999988887777:root", "arn:aws:iam::210987654321:role/indexer"),
     "^(public|authenticated|aws-exec)": ("public-read", "private"),
     r"^(\*|https?://\*)|\*$": ("https://*.acme.example", "https://console.acme.example"),

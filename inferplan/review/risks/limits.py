@@ -59,8 +59,9 @@ def _against_pods(risk: Risk, step: StepSummary, preview: Preview) -> Risk | Non
                 risk, weight=CRITICAL, cause=f"{risk.cause}; {clean(key)} {clean(str(value))} for {needed:f}", consequence=consequence
             )
     stated = {key: amount(value) or 0 for key, value in mapping(inputs, "spec", "hard").items() if clean(key) in risk.cause}
-    has_room = all("/" in key or 0 < 2 * _needed(key, pods) <= limit for key, limit in stated.items())
-    is_new = step.before is None or (": nothing" in risk.cause and all("/" in key for key in stated))
+    others = {key: limit for key, limit in stated.items() if not (key.startswith("requests.") and "/" in key)}
+    has_room = all(0 < 2 * _needed(key, pods) <= limit for key, limit in others.items())
+    is_new = step.before is None or (": nothing" in risk.cause and not others)
     return None if is_new and has_room and stated else risk
 
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from inferplan.cli import main
+from inferplan.operations import project
 from inferplan.predict.forecast import forecast
 from inferplan.predict.sizing import Place, candidates, gives_up
 from tests.unit.predict.facts import BATCHING, POOL, library, model
@@ -60,6 +61,7 @@ def test_the_printed_lines_make_a_valid_stack_also_where_the_pool_was_too_small(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE", raising=False)
+    monkeypatch.setattr(project, "SELECTION", project.Selection())
     run("init", "shop", "--where", "local", "--consumer", "web")
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE_FILE", str(tmp_path / "shop" / ".passphrase"))
     file = tmp_path / "shop" / "stacks" / "Pulumi.local.yaml"
