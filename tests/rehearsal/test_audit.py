@@ -98,13 +98,16 @@ def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
 
 
 @pytest.mark.full
-def test_the_programs_of_an_operator_listen_on_this_machine_only():
+def test_the_programs_of_an_operator_listen_on_this_machine_only_and_find_no_credentials_of_its_user(monkeypatch):
     ensure_source(KEDA)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-of-the-user")
     live = start("keda-alone")
     try:
         with operator(live, "keda"):
             pids = [pid for name in ("keda-operator", "keda-webhooks") for pid in running(live.directory)[name]]
             assert listening_addresses(pids) == {"0100007F"}
+            variables = [Path(f"/proc/{pid}/environ").read_text().split("\0") for pid in pids]
+            assert all(f"HOME={live.directory}" in each and "canary" not in str(each) for each in variables)
         assert not {"keda-operator", "keda-webhooks"} & running(live.directory).keys()
     finally:
         delete("keda-alone")

@@ -42,7 +42,8 @@ def operator(cluster: Cluster, name: str, progress: Progress = silent) -> Iterat
         with contextlib.closing(cluster.api()) as api:
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
             api.apply(f"/api/v1/namespaces/{space}", namespace, manager=_MANAGER, force=True)
-            environment = {"KUBECONFIG": str(cluster.kubeconfig), **row["environment"]}
+            # Manifests of strangers must not have requests signed with the credentials in this user's home.
+            environment = {"KUBECONFIG": str(cluster.kubeconfig), "HOME": str(cluster.directory), **row["environment"]}
             Startup(layout, {each: folder / each for each in names}, silent, environment).start(names, api, len(names))
             for program, each in row["programs"].items():
                 if "webhooks" in each:
