@@ -41,7 +41,7 @@ def write_stack(directory: Path, models: int) -> Path:
 
 def phases(path: Path) -> dict[str, Any]:
     """Seconds on the clock and of the processor for each phase, and the calls of the API; in a process like that of the CLI."""
-    figures: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     calls, send = [0], Api._send  # noqa: SLF001 - every call of a client goes through it
 
     def counted(*arguments: Any, **options: Any) -> Any:
@@ -54,8 +54,8 @@ def phases(path: Path) -> dict[str, Any]:
     def phase(name: str, work: Callable[[], Any]) -> Any:
         began, processor, before = time.perf_counter(), time.process_time(), calls[0]
         value = work()
-        figures[name] = {"seconds": time.perf_counter() - began, "processor": time.process_time() - processor, "calls": calls[0] - before}
-        figures["mebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        results[name] = {"seconds": time.perf_counter() - began, "processor": time.process_time() - processor, "calls": calls[0] - before}
+        results["mebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         return value
 
     workspace = phase("read and validate", lambda: open_workspace(str(path)))
@@ -68,15 +68,15 @@ def phases(path: Path) -> dict[str, Any]:
         pods = api.request("GET", "/api/v1/namespaces/inference/pods", query={"labelSelector": "app.kubernetes.io/component=model"})[
             "items"
         ]
-        figures["pods"] = sum(
+        results["pods"] = sum(
             any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"]["conditions"]) for pod in pods
         )
-        figures["nodes"] = len(api.request("GET", "/api/v1/nodes")["items"])
+        results["nodes"] = len(api.request("GET", "/api/v1/nodes")["items"])
         api.close()
         phase("down", lambda: down(cluster))
     finally:
         delete(workspace.stack)
-    return figures
+    return results
 
 
 def figures() -> Iterator[Result]:

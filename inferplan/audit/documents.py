@@ -44,7 +44,7 @@ class _Rejected(yaml.MarkedYAMLError):
 def read_manifests(path: Path) -> tuple[Manifest, ...]:
     """The objects in the file or folder `path`, in the order in which kubectl applies them. Raises InputError with every error."""
     if not path.exists():
-        raise InputError([f"{path}: There is no such file or folder. Name a file or folder of manifests."])
+        raise InputError([f"{path} does not exist. Name a file or folder of manifests."])
     manifests: list[Manifest] = []
     errors: list[str] = []
     for file in _files(path):

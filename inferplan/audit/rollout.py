@@ -131,7 +131,7 @@ class Rollout:
     def _sent(self, manifest: Manifest, key: Key, *, dry_run: bool, existed: bool) -> Object:
         """The live object; it is deleted and created again if the deployer does that for immutable fields."""
         before = self.before.manifests.get(key)
-        # For a three-way merge, {} if there is no earlier declaration.
+        # A three-way merge needs the earlier declaration: {} for a new object.
         old = (before.body if before else {}) if self.deployer.merges else None
         try:
             return self.session.apply(manifest, self.deployer.manager, dry_run=dry_run, old=old)

@@ -70,18 +70,19 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
             progress=view.step,
             say=say,
         )
-    if save is not None:
-        write(save, findings.save(result.findings))
     if report is not None:
         write(report, FORMS[report.suffix](result.report).encode())
-    if json:
-        print(findings.save(result.findings).decode(), end="")
-    else:
-        _show(result)
+    _print(result, save, as_json=json)
     raise typer.Exit(3 if result.blocked else 0)
 
 
-def _show(result: Audit) -> None:
+def _print(result: Audit, save: Path | None, *, as_json: bool) -> None:
+    document = findings.save(result.findings)
+    if save is not None:
+        write(save, document)
+    if as_json:
+        print(document.decode(), end="")
+        return
     content = findings.table(result.findings)
     results().print(table(content.title, *content.columns, rows=content.rows))
     for note in content.notes:

@@ -49,8 +49,8 @@ def command(
     workspace = open_workspace(stack)
     complete, preheats = True, []
     for each in planned(workspace, model, number):
-        lines, note = _preview(workspace, each, share, source, ca_bundle)
-        complete &= note
+        lines, is_complete = _preview(workspace, each, share, source, ca_bundle)
+        complete &= is_complete
         preheats.append({"name": each.name, "round": each.round, "share": each.share, "lines": [line.strip() for line in lines]})
         for line in () if as_json else lines:
             show(line)

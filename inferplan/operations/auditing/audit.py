@@ -73,16 +73,11 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     Raises RequestError if something cannot be read, with file and line; nothing was applied then. Raises RehearsalError if the simulated
     cluster cannot be started.
     """
-    if policy not in POLICIES:
-        raise RequestError(f"--policy: {policy!r} is not known. Choose from: {', '.join(POLICIES)}")
-    if deployer is not None and deployer not in DEPLOYERS:
-        raise RequestError(f"--deployer: {deployer!r} is not a deployer. Choose from: {', '.join(DEPLOYERS)}")
-    if kubernetes is not None and kubernetes not in VERSIONS:
-        raise RequestError(f"--kubernetes: {kubernetes!r} is not in the table of removals. Choose from: {', '.join(VERSIONS)}")
-    runnable = versions()
-    if unknown := [each for each in operators if each not in runnable]:
-        raise RequestError(f"--operator: {unknown[0]!r} cannot run here. Choose from: {', '.join(runnable)}")
-    target = kubernetes or VERSIONS[0]
+    runnable, target = versions(), kubernetes or VERSIONS[0]
+    _check("--policy", [policy], POLICIES, "is not known")
+    _check("--deployer", [deployer], DEPLOYERS, "is not a deployer")
+    _check("--kubernetes", [target], VERSIONS, "is not in the table of removals")
+    _check("--operator", operators, runnable, "cannot run here")
     try:
         node_list, load = read_nodes(nodes)
         after = read_side(new, values=values, namespace=namespace, kubernetes=target, progress=progress)
@@ -107,6 +102,12 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     except InputError as error:
         raise RequestError("\n".join(error.errors)) from error
     return Audit(findings=record, report=change_report(record, request.old, request.new, request.nodes, policy=policy))
+
+
+def _check(option: str, values: Iterable[str | None], allowed: Iterable[str], problem: str) -> None:
+    """Raise RequestError for the first of `values` that is not `allowed`; None is the default."""
+    if wrong := [each for each in values if each is not None and each not in allowed]:
+        raise RequestError(f"{option}: {wrong[0]!r} {problem}. Choose from: {', '.join(allowed)}")
 
 
 def read_nodes(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -138,6 +138,7 @@ def pod_source(workspace: Workspace, context: str | None, *, required: bool) -> 
     if context is None and (port := answering_ports(workspace.stack).get(METRICS)) is not None:
 
         def page(path: str) -> str:
+            # /api/v1/namespaces/NAMESPACE/pods/NAME:PORT/proxy/PATH
             pod = path.split("/")[6].partition(":")[0]
             return answer_of(f"http://127.0.0.1:{port}/pods/{pod}/metrics") or ""
 

@@ -121,23 +121,14 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
 @stack_rule
 def stack_require_room_in_namespace(stack: Stack, _: Parameters) -> Violations:
     problem = "is less than the pods of the stack need, so the next one that starts is rejected"
-    servers = list(pods_of(stack))
     for quota in stack.of("kubernetes:core:ResourceQuota"):
+        pods = [each for each in pods_of(stack) if each.resource.namespace == quota.namespace]
         with stack.unreadable:
             spec = quota.at("spec")
             # A quota with a scope counts only some pods.
-            for name, field in () if spec.at("scopes").has_items or spec.at("scopeSelector").value else spec.at("hard").entries():
-                needed: float = 0
-                for pod in servers:
-                    with stack.unreadable:
-                        if pod.resource.namespace == quota.namespace:
-                            each = (
-                                1
-                                if name in ("pods", "count/pods")
-                                else sum((*(_request(part, name) for part in pod.running), *_claims(pod, name)))
-                            )
-                            needed += each and each * least_pods(stack, pod)
-                if needed > (field.quantity() or 0):
+            is_scoped = spec.at("scopes").has_items or spec.at("scopeSelector").value
+            for name, field in () if is_scoped else spec.at("hard").entries():
+                if sum(_used(stack, each, name) for each in pods) > (field.quantity() or 0):
                     yield violation(field, problem)
     for bounds in stack.of("kubernetes:core:LimitRange"):
         with stack.unreadable:
@@ -147,6 +138,14 @@ def stack_require_room_in_namespace(stack: Stack, _: Parameters) -> Violations:
                     limit = most.quantity() or 0
                     if any(total(sizes) > limit for sizes in _sizes(stack, bounds.namespace, name)):
                         yield violation(most, problem)
+
+
+def _used(stack: Stack, pod: PodTemplate, name: str) -> float:
+    """The part of the quota `name` that the smallest number of replicas uses; 0, recorded, if it cannot be read."""
+    with stack.unreadable:
+        each = 1 if name in ("pods", "count/pods") else sum((*(_request(part, name) for part in pod.running), *_claims(pod, name)))
+        return each and each * least_pods(stack, pod)
+    return 0
 
 
 def _sizes(stack: Stack, namespace: str, resource: str) -> Iterator[list[float]]:

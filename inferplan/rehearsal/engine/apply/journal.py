@@ -1,8 +1,8 @@
 """The journal of a cluster: every object that a run created or may have created, for pruning and `down`.
 
 Each line is one fact in JSON, appended and fsync'd *before* the request, so that a run that is killed leaves no unknown object.
-A text of more than 1,024 characters is a fact of its own, written once before the first entry that refers to it by its SHA-256 digest:
-all preheats have the same program. An entry whose text is missing or changed cannot be read.
+All preheats have the same program, so the journal writes a text of more than 1,024 characters once, and entries refer to it by its SHA-256
+digest. An entry whose text is missing or changed cannot be read.
 Entries are keyed by kind, namespace and name, not by URN: a renamed object stays under its old name until it is deleted. An
 incomplete last line after a crash is dropped; its request was not sent. The journal is valid for the cluster with its uid only.
 A journal that was cut off, replaced or filled with something else is `damaged`; its objects are found by their field manager (inventory.py).

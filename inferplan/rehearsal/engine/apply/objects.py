@@ -158,7 +158,7 @@ def put(api: Api, path: str, body: Object, *, manager: str, force: bool) -> tupl
     """Apply `body`, and the status of a node. Returns the live object, and if it was created. Raises ApiError."""
     live, created = api.apply(path, body, manager=manager, force=force)
     if body["kind"] == "Node" and "status" in body:
-        # The server ignores the status in the request above, and kwok has written one of its own.
+        # The request above does not set the status, and kwok has already written its own.
         status = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": body["metadata"]["name"]}, "status": body["status"]}
         live = api.apply(f"{path}/status", status, manager=manager, force=True)[0]
     return live, created

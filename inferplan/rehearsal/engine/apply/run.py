@@ -162,11 +162,11 @@ def down(cluster: Cluster, *, listener: Listener = silent) -> Outcome:
     """Delete everything that `apply` created, in reverse, protected resources too. Raises ForeignClusterError, BusyError, ApplyFailed."""
     began = time.monotonic()
     with _session(cluster, listener, None, "down") as (objects, journal):
-        # With those that were adopted a moment ago: there are no applied objects of other kinds.
+        # The session adopted what the journal lacked, so no applied object has another kind than these.
         entries = list(journal.entries().values())
         deleted = Pruner(objects=objects, journal=journal).prune(entries, reason="the stack is taken down")
-        found = unrecorded(objects.api, (), {each.key.kind for each in entries})
-        left = tuple(Target(key.kind, key.namespace, key.name, "") for key, _ in found)
+        remaining = unrecorded(objects.api, (), {each.key.kind for each in entries})
+        left = tuple(Target(key.kind, key.namespace, key.name, "") for key, _ in remaining)
         return Outcome(deleted=deleted, left=left, seconds=time.monotonic() - began)
 
 
