@@ -20,14 +20,13 @@ def command(
     incident: Annotated[Path | None, typer.Option(help="A file of events to play (docs/prediction.md).")] = None,
 ) -> None:
     """Simulate the traffic of MODEL under the scaling rule of the stack; exit code 1 if a limit of the incident is broken."""
-    simulation = simulated(open_workspace(stack), model, incident)
-    outcome = simulation.outcome
+    outcome, dollars, broken = simulated(open_workspace(stack), model, incident)
     rows = [(f"{second / 60:.1f}", str(count)) for second, count in outcome.timeline[:_MOST_ROWS]]
     results().print(table(f"replicas of {model}", "minute", "ready", rows=rows))
     if len(outcome.timeline) > _MOST_ROWS:
         show(f"and {len(outcome.timeline) - _MOST_ROWS} more changes")
-    price = "no list price" if simulation.dollars is None else f"${simulation.dollars:,.2f}"
+    price = "no list price" if dollars is None else f"${dollars:,.2f}"
     show(f"{outcome.requests:,} requests: {outcome.late:,} late ({outcome.late_percent:.1f}%), {outcome.lost:,} lost")
     show(f"{outcome.replica_hours:.1f} replica hours, at most {outcome.most_ready} at once: {price}")
-    if simulation.broken:
-        raise OperationError(f"{model} does not survive {incident}: {simulation.broken}. Add replicas, or raise the limits of the file.")
+    if broken:
+        raise OperationError(f"{model} does not survive {incident}: {broken}. Add replicas, or raise the limits of the file.")

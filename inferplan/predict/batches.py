@@ -8,23 +8,13 @@ once. Prompts queue as in M/D/1, and requests wait for a slot when all are taken
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from statistics import NormalDist
+
+from inferplan.predict.library import Kernels
 
 _ROUNDS = 30
 OVERHEAD = 0.020
 """Seconds of a request outside of the engine's steps: HTTP, tokenizer, scheduler. Fitted to load tests with 4 clients (docs/prediction.md)."""
-
-
-class Steps(Protocol):
-    """Seconds of the steps of an engine."""
-
-    def prefill(self, new: int, cached: int, batch: int, context: int, answer: int) -> float:
-        """A step that reads `new` tokens after `cached` ones, while `batch` requests decode."""
-        ...
-
-    def decode(self, batch: int, context: int, answer: int) -> float:
-        """A step that gives each of `batch` requests a token."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +30,7 @@ class Speed:
 class Replica:
     """One replica with `slots` concurrent requests of `prompt` tokens, of which `cached` are in the prefix cache, and `answer` tokens."""
 
-    steps: Steps
+    steps: Kernels
     prompt: int
     cached: int
     answer: int
@@ -86,27 +76,16 @@ class Replica:
             hold = self.prefill(running) + max(self.answer - 1, 0) * itl
             running = (running + min(max(rate * hold, 0.0), float(self.slots))) / 2
         # Arrivals vary as in a Poisson process, and so does the number of requests that run.
-        crowded = min(running + _normal(percentile) * math.sqrt(running), float(self.slots))
+        crowded = min(running + NormalDist().inv_cdf(percentile / 100) * math.sqrt(running), float(self.slots))
         prefill, decode = self.prefill(running), self.decode(crowded)
-        wait = _md1_tail(min(rate * prefill, 0.98), prefill, percentile) + _slot_tail(rate / self.capacity, self.slots, hold, percentile)
+        load, full = min(rate * prefill, 0.98), rate / self.capacity
+        wait = _tail(load, prefill / (2 * (1 - load)), percentile)
+        wait += _tail(full ** (math.sqrt(2 * (self.slots + 1)) - 1), hold / (self.slots * (1 - full)), percentile)
         slowed = decode / (1 - min(rate * self.delay(crowded), 0.98))
         return Speed(ttft=OVERHEAD + prefill + decode + wait, itl=slowed, running=running)
 
 
-def _md1_tail(load: float, service: float, percentile: int) -> float:
-    """The wait in M/D/1 that `percentile` percent stay below, by its exponential tail."""
+def _tail(waiting: float, mean: float, percentile: int) -> float:
+    """The wait that `percentile` percent stay below, if the share `waiting` waits, by an exponential tail with this mean."""
     late = 1 - percentile / 100
-    return 0.0 if load <= late else service / (2 * (1 - load)) * math.log(load / late)
-
-
-def _slot_tail(load: float, slots: int, hold: float, percentile: int) -> float:
-    """The wait for one of `slots` slots, each of which a request occupies for `hold` seconds."""
-    waits = load ** (math.sqrt(2 * (slots + 1)) - 1)
-    late = 1 - percentile / 100
-    return 0.0 if waits <= late else hold / (slots * (1 - load)) * math.log(waits / late)
-
-
-def _normal(percentile: int) -> float:
-    """The quantile of the normal distribution, by Tukey's lambda approximation."""
-    share = percentile / 100
-    return (share**0.135 - (1 - share) ** 0.135) / 0.1975
+    return 0.0 if waiting <= late else mean * math.log(waiting / late)

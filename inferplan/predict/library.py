@@ -32,20 +32,7 @@ class UnknownSpeedError(Exception):
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(f"{reason}. {remedy}")
-        self.reason, self.remedy = reason, remedy
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """One replica of an engine, in the words of the facts of a model."""
-
-    model: str
-    accelerator: str
-    framework: str
-    tensor_parallel_size: int = 1
-    pipeline_parallel_size: int = 1
-    quantization: str | None = None
-    cache_type: str | None = None
+        self.reason = reason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,20 +89,27 @@ def _version() -> str:
 class Kernels:
     """Times of the steps of one replica in seconds. Every call raises UnknownSpeedError for what was not measured."""
 
-    def __init__(self, setup: Setup) -> None:
-        system = tables()["systems"].get(setup.accelerator)
-        if system is None:
-            measured = ", ".join(tables()["systems"])
-            raise UnknownSpeedError(
-                f"aiconfigurator {_version()} has no measured kernels for {setup.accelerator}", f"It has them for {measured}. {MEASURE}"
-            )
-        model, implied = library_model(setup.model)
+    def __init__(
+        self,
+        *,
+        model: str,
+        accelerator: str,
+        framework: str,
+        tensor_parallel_size: int = 1,
+        pipeline_parallel_size: int = 1,
+        quantization: str | None = None,
+        cache_type: str | None = None,
+    ) -> None:
+        self.framework, self.system = framework, _listed("systems", accelerator)
+        self.model, implied = library_model(model)
+        self._subject = f"{self.model} on {accelerator} with {framework}"
+        size = tensor_parallel_size
+        self._parallel = {"tp_size": size, "pp_size": pipeline_parallel_size, "moe_tp_size": size, "moe_ep_size": 1}
         self._quantized = {
-            "gemm_quant_mode": _listed("quantizations", setup.quantization or implied),
-            "kvcache_quant_mode": _listed("caches", setup.cache_type),
+            name: None if value is None else _listed(name, value)
+            for name, value in (("gemm_quant_mode", quantization or implied), ("kvcache_quant_mode", cache_type))
         }
-        self.model, self.system, self.framework, self._setup = model, system, setup.framework, setup
-        self._measured: dict[tuple[Any, ...], float] = {}
+        self._seconds = cache(self._measured)
         self._handle = self._call(self._compile)
 
     def _compile(self) -> Any:
@@ -128,11 +122,6 @@ class Kernels:
         perf_database.yaml = SimpleNamespace(**(vars(yaml) | fast))
         self.data = perf_database.resolve_query_version(self.system, self.framework, "current")
         return EngineHandle.compile(self.model, self.system, self.framework, **self._parallel, **self._quantized)
-
-    @property
-    def _parallel(self) -> dict[str, int]:
-        size = self._setup.tensor_parallel_size
-        return {"tp_size": size, "pp_size": self._setup.pipeline_parallel_size, "moe_tp_size": size, "moe_ep_size": 1}
 
     @property
     def basis(self) -> str:
@@ -149,13 +138,10 @@ class Kernels:
         """The step that gives each of `batch` requests one token."""
         return self._seconds("decode_step_latency", batch, context, answer)
 
-    def _seconds(self, method: str, *arguments: int) -> float:
-        if (method, *arguments) in self._measured:
-            return self._measured[method, *arguments]
+    def _measured(self, method: str, *arguments: int) -> float:
         milliseconds = self._call(getattr(self._handle, method), *arguments)
         if (tier := self._handle.last_provenance()) is not None:
             raise UnknownSpeedError(f"aiconfigurator estimates this step ({tier}) and has not measured it", MEASURE)
-        self._measured[method, *arguments] = milliseconds / 1000
         return milliseconds / 1000
 
     def memory(self, tokens_per_step: int) -> Memory:
@@ -167,14 +153,14 @@ class Kernels:
         from aiconfigurator_core.sdk.models import get_model
         from aiconfigurator_core.sdk.perf_database import get_database
 
-        size = self._setup.tensor_parallel_size
+        size = self._parallel["tp_size"]
         model = get_model(self.model, build_model_config(attention_dp_size=1, **self._parallel, **self._quantized), self.framework)
         spec = get_database(self.system, self.framework, self.data).system_spec
         links = {count: amount for count, amount in spec["misc"]["nccl_mem"].items() if count <= size}
         factor = next(each for limit, each in _ACTIVATIONS if size <= limit)
         width = model._num_heads * model._head_size  # noqa: SLF001 - the library has no other name for it
         return Memory(
-            weights=sum(each.get_weights() for each in model.context_ops) / self._setup.pipeline_parallel_size,
+            weights=sum(each.get_weights() for each in model.context_ops) / self._parallel["pp_size"],
             other=spec["misc"]["other_mem"] + links[max(links)] + 2 * tokens_per_step * width * factor,
             capacity=spec["gpu"]["mem_capacity"],
             per_token=model.get_kvcache_bytes_per_sequence(1),
@@ -188,23 +174,20 @@ class Kernels:
             raise
         except Exception as error:  # noqa: BLE001 - see above
             text = re.sub(r"/\S*/site-packages/", "", " ".join(str(error).split()))[:200]
-            subject = f"{self.model} on {self._setup.accelerator} with {self._setup.framework}"
-            raise UnknownSpeedError(f"aiconfigurator {_version()} cannot predict {subject}: {text}", MEASURE) from None
+            raise UnknownSpeedError(f"aiconfigurator {_version()} cannot predict {self._subject}: {text}", MEASURE) from None
 
 
-def _listed(name: str, value: str | None) -> str | None:
-    """The library's word for the quantization `value`. Raises UnknownSpeedError for one that it does not have."""
-    if value is None or value in tables()[name]:
-        return None if value is None else tables()[name][value]
-    raise UnknownSpeedError(
-        f"aiconfigurator {_version()} has no measured kernels for {value}",
-        f"It has them for {', '.join(tables()[name])}, and for the checkpoint's own type. {MEASURE}",
-    )
+def _listed(name: str, value: str) -> str:
+    """The library's word for `value` in the table `name`. Raises UnknownSpeedError for one that it does not have."""
+    words = tables()[name]
+    if value not in words:
+        own = "" if name == "systems" else ", and for the checkpoint's own type"
+        remedy = f"It has them for {', '.join(words)}{own}. {MEASURE}"
+        raise UnknownSpeedError(f"aiconfigurator {_version()} has no measured kernels for {value}", remedy)
+    return words[value]
 
 
-@cache
-def kernels(setup: Setup) -> Kernels:
-    return Kernels(setup)
+kernels = cache(Kernels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +202,5 @@ class Band:
 
 def band_of(framework: str, system: str) -> Band:
     """The band of `framework` on `system`, of all comparisons if too few were made there."""
-    bands = table("predict/data/bands.toml")["bands"]
-    band = bands.get(f"{framework}-{system}")
-    row = band or bands["all"]
-    return Band(ttft=row["ttft"], itl=row["itl"], comparisons=int(row["comparisons"]), exact=band is not None)
+    bands, name = table("predict/data/bands.toml")["bands"], f"{framework}-{system}"
+    return Band(**bands.get(name, bands["all"]), exact=name in bands)

@@ -1,11 +1,13 @@
 """Measured profiles: results of a benchmark of one model on one pool, used while image, options and hardware are the same."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
 
 from inferplan.kube.paths import mapping
 from inferplan.predict.batches import Speed
@@ -16,18 +18,32 @@ _LENGTHS = 0.25
 """Relative difference of prompts and answers up to which a measurement stands for the traffic."""
 _TIMES = ("startSeconds", "stabilizationSeconds")
 _FACTS = ("engine", "accelerators", "batching", "settings")
+_Count = Annotated[int, Field(gt=0, strict=True)]
+_Figure = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 
 
-@dataclass(frozen=True)
-class Profile:
-    """One profile. `key` is what has to match; `rows` are measurements with prompt tokens, clients, tokens per second and latencies."""
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel)
 
-    path: str
+    prompt_tokens: _Count
+    concurrency: _Count
+    tokens_per_second: _Figure | None
+    ttft_ms: Mapping[str, _Figure | None]
+    itl_ms: Mapping[str, _Figure | None]
+
+
+class Profile(BaseModel):
+    """One profile. `key` is what has to match; `measurements` have prompt tokens, clients, tokens per second and latencies."""
+
+    model_config = _Row.model_config
+
+    path: str = ""
+    format: Literal["inferplan-profile/1"]
     key: Mapping[str, Any]
     job: str
-    replicas: int
-    output_tokens: int
-    rows: Sequence[Mapping[str, Any]]
+    replicas: _Count
+    output_tokens: _Count
+    measurements: Sequence[_Row]
 
 
 def key_of(model: Mapping[str, Any], pool: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,50 +58,33 @@ def document(key: Mapping[str, Any], *, job: str, replicas: int, output_tokens: 
     return json.dumps(body, indent=1, sort_keys=True) + "\n"
 
 
+def first_problem(error: ValidationError) -> str:
+    """The first wrong value of a file with its place, and what it should be."""
+    first = error.errors(include_url=False)[0]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).removeprefix(".")
+    if first["type"] == "missing":
+        return f"misses {place}"
+    text = first["msg"].removeprefix("Value error, ")
+    return f"{place} is {first['input']!r:.80}, {text.replace('Input', 'which')}" if place else text
+
+
 def load(path: Path, shown: str) -> Profile:
     """The profile in the file `path`. Raises UnknownSpeedError for a file that is not one."""
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-        if body["format"] != FORMAT:
-            raise ValueError(f"its format is {body['format']!r}")
-        rows = [
-            {name: row[name] for name in ("promptTokens", "concurrency", "tokensPerSecond", "ttftMs", "itlMs")}
-            for row in body["measurements"]
-        ]
-        if wrong := list(_out_of_range(body)):
-            raise ValueError(wrong[0])
-        return Profile(shown, body["key"], str(body["job"]), int(body["replicas"]), int(body["outputTokens"]), rows)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        reason = f"misses {error}" if isinstance(error, KeyError) else str(error)
+        return Profile.model_validate_json(path.read_bytes()).model_copy(update={"path": shown})
+    except (OSError, ValidationError) as error:
+        reason = str(error) if isinstance(error, OSError) else first_problem(error)
         raise UnknownSpeedError(
             f"{shown} is not a profile of format {FORMAT}: {reason}", "Write it again with inferplan benchmark --keep, or remove it"
         ) from None
 
 
-def _out_of_range(body: Mapping[str, Any]) -> Iterator[str]:
-    """The figures of a profile that cannot be measurements, each with its place."""
-    rows = list(enumerate(body["measurements"]))
-    figures = [(name, body[name]) for name in ("replicas", "outputTokens")]
-    figures += [
-        (f"measurements[{index}].{name}", row[name]) for index, row in rows for name in ("promptTokens", "concurrency", "tokensPerSecond")
-    ]
-    times = ((f"measurements[{index}].{name}", row[name]) for index, row in rows for name in ("ttftMs", "itlMs"))
-    figures += [(f"{place}.{rank}", value) for place, ranks in times for rank, value in ranks.items()]
-    for place, value in ((place, value) for place, value in figures if value is not None):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            yield f"{place} is {value!r}, expected a number above 0"
-
-
 def differences(profile: Profile, key: Mapping[str, Any]) -> Iterator[str]:
     """The parts of `key` that differ from those of the measurement."""
-    for name in sorted({*profile.key, *key}):
-        old, new = profile.key.get(name), key.get(name)
-        if name == "batching" and isinstance(old, dict) and isinstance(new, dict):
-            yield from (
-                f"{part} {old.get(part)!r} instead of {new.get(part)!r}" for part in sorted({*old, *new}) if old.get(part) != new.get(part)
-            )
-        elif old != new:
-            yield f"{name} {old!r} instead of {new!r}"
+    old, new = ({**each, **mapping(each, "batching"), "batching": None} for each in (profile.key, key))
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            yield f"{name} {old.get(name)!r} instead of {new.get(name)!r}"
 
 
 @dataclass(frozen=True)
@@ -98,24 +97,20 @@ class Measured:
     def capacity(self) -> float:
         return self.points[-1][0]
 
-    def at(self, rate: float) -> Speed | None:
+    def at(self, rate: float, _percentile: int = 0) -> Speed | None:
         """The measured speed at `rate`, between two loads by interpolation; None above the highest."""
         if rate >= self.capacity:
             return None
-        before = self.points[0]
-        for after in self.points:
-            if after[0] >= rate:
-                part = 0.0 if after[0] == before[0] else max(0.0, (rate - before[0]) / (after[0] - before[0]))
-                ttft, itl, running = (old + part * (new - old) for old, new in zip(before[1:], after[1:], strict=True))
-                return Speed(ttft=ttft, itl=itl, running=running)
-            before = after
-        return None
+        after = next(index for index, point in enumerate(self.points) if point[0] >= rate)
+        (low, *old), (high, *new) = self.points[max(after - 1, 0)], self.points[after]
+        part = (rate - low) / (high - low) if high > low else 0.0
+        ttft, itl, running = (first + part * (last - first) for first, last in zip(old, new, strict=True))
+        return Speed(ttft=ttft, itl=itl, running=running)
 
 
 def measured(profile: Profile, prompt: int, answer: int, percentile: int) -> Measured:
     """The measurements of prompts and answers like these. Raises UnknownSpeedError if there are none."""
-    lengths = sorted({row["promptTokens"] for row in profile.rows}, key=lambda each: abs(each - prompt))
-    nearest = lengths[0] if lengths else 0
+    nearest = min((row.prompt_tokens for row in profile.measurements), key=lambda each: (abs(each - prompt), each), default=0)
     for what, had, wanted in (("prompts", nearest, prompt), ("answers", profile.output_tokens, answer)):
         if abs(had - wanted) > _LENGTHS * wanted:
             raise UnknownSpeedError(
@@ -123,15 +118,11 @@ def measured(profile: Profile, prompt: int, answer: int, percentile: int) -> Mea
                 "Add them to inferplan:benchmark, and keep the result with inferplan benchmark --keep",
             )
     name = "p50" if percentile <= 50 else "p95" if percentile <= 95 else "p99"
+    rows = [(row, row.ttft_ms.get(name), row.itl_ms.get(name)) for row in profile.measurements if row.prompt_tokens == nearest]
     points = [
-        (
-            row["tokensPerSecond"] / profile.output_tokens / max(profile.replicas, 1),
-            row["ttftMs"][name] / 1000,
-            row["itlMs"][name] / 1000,
-            row["concurrency"],
-        )
-        for row in profile.rows
-        if row["promptTokens"] == nearest and None not in (row["tokensPerSecond"], row["ttftMs"].get(name), row["itlMs"].get(name))
+        (row.tokens_per_second / profile.output_tokens / profile.replicas, ttft / 1000, itl / 1000, row.concurrency)
+        for row, ttft, itl in rows
+        if row.tokens_per_second and ttft and itl
     ]
     if not points:
         raise UnknownSpeedError(f"{profile.path} has no {name} of prompts of {nearest} tokens", "Repeat the benchmark with more requests")

@@ -47,8 +47,8 @@ class Event:
 
     second: float
     replicas: int = 1
-    notice: float | None = None
-    until: float | None = None
+    notice: float = 0.0
+    until: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,13 +199,12 @@ class Simulation:
             self.shrunk_at = now
 
     def _happen(self, event: Event) -> None:
-        if event.until is not None:
-            self.broken_until = max(self.broken_until, event.until)
+        self.broken_until = max(self.broken_until, event.until)
+        end = event.second + event.notice
         alive = sorted((each for each in self.servers if each.stopping > event.second), key=lambda each: each.ready_at)
         for server in alive[: event.replicas]:
-            kept = 0.0 if event.notice is None else event.notice
-            self.lost += sum(done > event.second + kept for done in server.done)
-            server.done = sorted(done for done in server.done if done <= event.second + kept)
+            self.lost += sum(done > end for done in server.done)
+            server.done = sorted(done for done in server.done if done <= end)
             server.stopping = event.second
             self.servers.append(_Server(max(event.second + _NODE_SECONDS, self.broken_until) + self.rule.start))
 

@@ -1,7 +1,7 @@
 """The cheapest pool, parallel size, replicas and batch limit that meet an objective, and the next candidates."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -36,73 +36,63 @@ class Candidate:
         return self.monthly is None, self.nodes > self.most_nodes, price, self.parallel * self.replicas, speed.ttft if speed else math.inf
 
 
-@dataclass(frozen=True)
-class Place:
-    """A pool that the model could run on: the facts of the model there, with the default batching, and those of the pool."""
-
-    name: str
-    model: Mapping[str, Any]
-    pool: Mapping[str, Any]
+Places = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
+"""Pools that a model could run on, by name: the facts of the model there, with the default batching, and those of the pool."""
 
 
-def candidates(model: str, places: Iterable[Place]) -> tuple[list[Candidate], list[str]]:
+def candidates(model: str, places: Places) -> tuple[list[Candidate], list[str]]:
     """The candidates that meet the objective, cheapest first, and why a pool or parallel size has none."""
     matches: list[Candidate] = []
     reasons: list[str] = []
-    for place in places:
-        offered = int(place.pool.get("accelerators", 0))
-        for parallel in (size for size in (1, 2, 4, 8) if size <= offered):
-            best, why = _smallest(model, place, parallel)
-            matches += best
-            reasons += [f"{place.name}{f', tensorParallelSize {parallel}' if best or 'objective' in why else ''}: {why}"] if why else []
-            if why and not best and "does not know the layers" in why:
-                return [], [why]
+    for name, (facts, pool) in places.items():
+        for parallel in (size for size in (1, 2, 4, 8) if size <= int(pool.get("accelerators", 0))):
+            best = _smallest(model, facts, name, pool, parallel)
+            if isinstance(best, Candidate):
+                matches.append(best)
+            elif "does not know the layers" in best:
+                return [], [best]
+            else:
+                reasons.append(f"{name}{f', tensorParallelSize {parallel}' if 'objective' in best else ''}: {best}")
     return sorted(matches, key=lambda each: each.order), list(dict.fromkeys(reasons))
 
 
-def _smallest(model: str, place: Place, parallel: int) -> tuple[list[Candidate], str]:
-    """The candidate with the fewest replicas, and the reason if there is none."""
-    default = _forecast(model, place, parallel, 1, None)
+def _smallest(model: str, facts: Mapping[str, Any], name: str, pool: Mapping[str, Any], parallel: int) -> Candidate | str:
+    """The candidate with the fewest replicas, or the reason if there is none."""
+
+    def made(replicas: int, sequences: int | None = None) -> Forecast:
+        limit = {} if sequences is None else {"maxSequences": sequences}
+        batching = {**facts["batching"], "tensorParallelSize": parallel, **limit}
+        return forecast(model, {**facts, "batching": batching, "replicas": replicas, "accelerators": parallel}, pool)
+
+    default = made(1)
     if default.source == "unknown" or default.fatal:
-        return [], default.reason or default.fatal
+        return default.reason or default.fatal
     least = max(1, math.ceil((default.utilization or 1) * 0.999))
     for replicas in range(least, _MOST_REPLICAS + 1):
         for sequences in (None, *_SEQUENCES):
-            made = _forecast(model, place, parallel, replicas, sequences)
-            if _keeps(made) and not made.problems:
-                return [_candidate(place, parallel, replicas, sequences, made)], ""
-        if not _keeps(_forecast(model, place, parallel, replicas * 1000, None)):
+            best = made(replicas, sequences)
+            if _keeps(best) and not best.problems:
+                hourly = hourly_price({"accelerators": parallel}, pool)
+                return Candidate(
+                    pool=name,
+                    parallel=parallel,
+                    replicas=replicas,
+                    sequences=sequences,
+                    nodes=math.ceil(replicas / max(1, int(pool["accelerators"]) // parallel)),
+                    most_nodes=int(pool.get("maxNodes", 0)),
+                    monthly=None if hourly is None else hourly * HOURS * replicas,
+                    forecast=best,
+                )
+        if not _keeps(made(replicas * 1000)):
             break  # not even the least possible load helps
-    speed = _forecast(model, place, parallel, _MOST_REPLICAS, None).speed
+    speed = made(_MOST_REPLICAS).speed
     times = "" if speed is None else f": TTFT {seconds(speed.ttft)}, ITL {seconds(speed.itl)} with {_MOST_REPLICAS} replicas"
-    return [], f"no number of replicas meets the objective{times}"
-
-
-def _forecast(model: str, place: Place, parallel: int, replicas: int, sequences: int | None) -> Forecast:
-    batching = {**place.model["batching"], "tensorParallelSize": parallel}
-    if sequences is not None:
-        batching["maxSequences"] = sequences
-    return forecast(model, {**place.model, "batching": batching, "replicas": replicas, "accelerators": parallel}, place.pool)
+    return f"no number of replicas meets the objective{times}"
 
 
 def _keeps(made: Forecast) -> bool:
     limits = made.objective
     return made.speed is not None and made.speed.ttft <= (limits.ttft or math.inf) and made.speed.itl <= (limits.itl or math.inf)
-
-
-def _candidate(place: Place, parallel: int, replicas: int, sequences: int | None, made: Forecast) -> Candidate:
-    hourly = hourly_price({"accelerators": parallel}, place.pool)
-    on_node = max(1, int(place.pool["accelerators"]) // parallel)
-    return Candidate(
-        pool=place.name,
-        parallel=parallel,
-        replicas=replicas,
-        sequences=sequences,
-        nodes=math.ceil(replicas / on_node),
-        most_nodes=int(place.pool.get("maxNodes", 0)),
-        monthly=None if hourly is None else hourly * HOURS * replicas,
-        forecast=made,
-    )
 
 
 def gives_up(each: Candidate, best: Candidate) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,8 +13,9 @@ import numpy as np
 _HOLE_SECONDS = 3600
 _WINDOW = 300
 _MOST_TOKENS = 10_000_000
-_NAMES = (("timestamp", "created_time"), ("input_length", "input_tokens"), ("output_length", "output_tokens"))
 _AZURE = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+_OTHERS = (("timestamp", "created_time"), ("input_length", "input_tokens"), ("output_length", "output_tokens"))
+_NAMES = tuple((*names, azure) for names, azure in zip(_OTHERS, _AZURE, strict=True))
 
 
 class TraceError(ValueError):
@@ -41,21 +42,18 @@ def read_trace(path: Path, shown: str) -> Trace:
     """The trace in the file `path`. Raises TraceError that names the line."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            first = file.readline()
-            file.seek(0)
-            is_json = first.lstrip().startswith("{")
-            rows = list(_mooncake(file, shown) if is_json else _azure(file, shown))
+            rows = list(_rows(file, shown))
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(f"{shown} cannot be read: {error}. Name a file below the project's folder in traffic.trace") from None
     if len(rows) < 2:
         raise TraceError(f"{shown} has {len(rows)} requests. A trace needs at least 2; record more, or write requestsPerSecond instead")
-    times, prompts, answers = (np.array(column) for column in zip(*rows, strict=True))
-    _check(shown, 1 if is_json else 2, times, prompts, answers)
+    lines, times, prompts, answers = (np.array(column) for column in zip(*rows, strict=True))
+    _check(shown, lines, times, prompts, answers)
     return Trace(times - times[0], prompts.astype(int), np.maximum(answers.astype(int), 1))
 
 
-def _check(shown: str, line: int, times: np.ndarray, prompts: np.ndarray, answers: np.ndarray) -> None:
-    """Raise TraceError for figures out of range; `line` is that of the first request."""
+def _check(shown: str, lines: np.ndarray, times: np.ndarray, prompts: np.ndarray, answers: np.ndarray) -> None:
+    """Raise TraceError for figures out of range."""
     for values, name, least, most in (
         (times, "seconds", 0, math.inf),
         (prompts, "input tokens", 1, _MOST_TOKENS),
@@ -63,48 +61,38 @@ def _check(shown: str, line: int, times: np.ndarray, prompts: np.ndarray, answer
     ):
         if (wrong := np.flatnonzero(~((values >= least) & (values <= most) & np.isfinite(values)))).size:
             limit = f"at least {least}" if math.isinf(most) else f"{least} to {most:,}"
-            place, value = line + wrong[0], values[wrong[0]]
+            place, value = lines[wrong[0]], values[wrong[0]]
             raise TraceError(f"{shown}:{place}: {value:g} {name} is out of range. Expected {limit}. Remove the request, or correct it")
     gaps = np.diff(times)
     if (back := np.flatnonzero(gaps < 0)).size:
         raise TraceError(
-            f"{shown}:{line + back[0] + 1}: it comes before the request above it. Expected rising times. Sort the file by time"
+            f"{shown}:{lines[back[0] + 1]}: it comes before the request above it. Expected rising times. Sort the file by time"
         )
     if gaps.max() > max(_HOLE_SECONDS, min(100 * float(np.median(gaps)), 24 * _HOLE_SECONDS)):
         place = int(gaps.argmax())
         raise TraceError(
-            f"{shown}:{line + place + 1}: no request for {gaps[place] / 3600:.1f} hours before it. A trace must not have holes. "
+            f"{shown}:{lines[place + 1]}: no request for {gaps[place] / 3600:.1f} hours before it. A trace must not have holes. "
             "Cut it there, or record again"
         )
 
 
-def _mooncake(file: Iterator[str], shown: str) -> Iterator[tuple[float, float, float]]:
+def _rows(file: Iterable[str], shown: str) -> Iterator[tuple[int, float, float, float]]:
+    """Line, seconds, prompt tokens and answer tokens of each request."""
+    header: list[str] = []
+    expected = "timestamp (ms), input_length and output_length"
     for number, line in enumerate(file, 1):
+        if number == 1 and not line.lstrip().startswith("{"):
+            header, expected = next(csv.reader([line]), []), "a time and two numbers"
+            if set(_AZURE) - {*header}:
+                raise TraceError(
+                    f"{shown}:1: {line.strip()[:60]!r} is not the header of a trace. "
+                    f"Expected {','.join(_AZURE)} (Azure) or JSON lines (Mooncake). Convert the file"
+                )
+            continue
         try:
-            row = json.loads(line)
-            first, *lengths = (next(row[name] for name in names if name in row) for names in _NAMES)
-            yield float(first) / 1000, float(lengths[0]), float(lengths[1])
-        except (ValueError, TypeError, KeyError, StopIteration, RuntimeError):
-            raise TraceError(
-                f"{shown}:{number}: {line.strip()[:60]!r} is not a request. Expected timestamp (ms), input_length and output_length. "
-                "Correct the line, or remove it"
-            ) from None
-
-
-def _azure(file: Iterator[str], shown: str) -> Iterator[tuple[float, float, float]]:
-    reader = csv.reader(file)
-    header = next(reader, [])
-    if [name for name in _AZURE if name not in header]:
-        raise TraceError(
-            f"{shown}:1: {','.join(header)[:60]!r} is not the header of a trace. Expected {','.join(_AZURE)} (Azure) or JSON lines (Mooncake). "
-            "Convert the file"
-        )
-    places = [header.index(name) for name in _AZURE]
-    for number, row in enumerate(reader, 2):
-        try:
-            time, prompt, answer = (row[place] for place in places)
-            yield datetime.fromisoformat(time).timestamp(), float(prompt), float(answer)
-        except (ValueError, IndexError):
-            raise TraceError(
-                f"{shown}:{number}: {','.join(row)[:60]!r} is not a request. Expected a time and two numbers. Correct the line, or remove it"
-            ) from None
+            row = dict(zip(header, next(csv.reader([line])), strict=False)) if header else json.loads(line)
+            time, prompt, answer = (next(row[name] for name in names if name in row) for names in _NAMES)
+            yield number, datetime.fromisoformat(time).timestamp() if header else float(time) / 1000, float(prompt), float(answer)
+        except (ValueError, TypeError, KeyError, RuntimeError):
+            wrong = f"{shown}:{number}: {line.strip()[:60]!r} is not a request. Expected {expected}"
+            raise TraceError(f"{wrong}. Correct the line, or remove it") from None

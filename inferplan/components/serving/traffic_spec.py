@@ -12,17 +12,17 @@ from inferplan.components.spec import Spec, checked, rule
 from inferplan.kube.quantity import milliseconds_of
 
 
-def _duration(text: str) -> str:
-    milliseconds_of(text)
-    return text
-
-
 def _project_path(text: str) -> Iterator[str]:
     if not all(text.split("/")) or {".", ".."} & set(text.split("/")) or "\\" in text or not text.isprintable():
         yield f"{text!r} is not a path below the project's folder. Write names joined by slashes: traces/monday.jsonl"
 
 
-Duration = Annotated[str, StringConstraints(max_length=20), AfterValidator(_duration), Field(description="A time with its unit: ms or s.")]
+Duration = Annotated[
+    str,
+    StringConstraints(max_length=20),
+    AfterValidator(lambda text: milliseconds_of(text) and text),
+    Field(description="A time with its unit: ms or s."),
+]
 _MEANS = ("requests_per_second", "input_tokens", "output_tokens")
 
 

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inferplan.kube.facts import read
 from inferplan.operations.errors import OperationError, RequestError, unknown
-from inferplan.operations.planning.speed import outcome_of, with_traces
+from inferplan.operations.planning.speed import incident_at, outcome_of, with_traces
 from inferplan.operations.workspace import Workspace
 
 if TYPE_CHECKING:
     from inferplan.predict.simulation import Outcome
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """An outcome, its list price, and the limits of the incident that it breaks."""
+def simulated(workspace: Workspace, model: str, file: Path | None) -> tuple[Outcome, Decimal | None, str]:
+    """Simulate `model` with the events in `file`. Returns the outcome, its list price, and the limits that it breaks.
 
-    outcome: Outcome
-    dollars: Decimal | None
-    broken: str
-
-
-def simulated(workspace: Workspace, model: str, file: Path | None) -> Simulated:
-    """Simulate `model` with the events in `file`. Raises RequestError for wrong input, OperationError if nothing is known."""
+    Raises RequestError for wrong input, OperationError if nothing is known.
+    """
     if model not in workspace.settings.models:
         raise RequestError(unknown("model", model, workspace.settings.models, remedy="Add one under models."))
     if workspace.settings.models[model].traffic is None:
         raise RequestError(f"models.{model} has no traffic to simulate. Add traffic: {{trace: traces/monday.jsonl}}, or its means.")
     from inferplan.predict.forecast import hourly_price
-    from inferplan.predict.incidents import IncidentError, read_incident
 
-    try:
-        incident = None if file is None else read_incident(file, str(file))
-    except IncidentError as error:
-        raise RequestError(str(error)) from error
+    incident = None if file is None else incident_at(file, str(file))
     if incident is not None and incident.model != model:
         raise RequestError(f"{file}: the incident is of model {incident.model!r}, not {model}. Simulate that model, or correct the file.")
     subjects = with_traces(read(workspace.record().outputs) or {}, workspace.root)
@@ -47,4 +36,4 @@ def simulated(workspace: Workspace, model: str, file: Path | None) -> Simulated:
     facts = subjects["model", model]
     hourly = hourly_price(facts, subjects["pool", facts["pool"]])
     dollars = None if hourly is None else hourly * Decimal(outcome.replica_hours)
-    return Simulated(outcome, dollars, "" if incident is None else incident.broken(outcome))
+    return outcome, dollars, "" if incident is None else incident.broken(outcome)

@@ -1,17 +1,13 @@
 """Sizes a model of a stack: which pool, parallel size, number of replicas and batch limit meet its objective, and what they cost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from inferplan.components.platforms.node_counts import shortages
 from inferplan.kube.facts import read
 from inferplan.operations.errors import OperationError, RequestError, unknown
 from inferplan.operations.workspace import Workspace
-
-if TYPE_CHECKING:
-    from inferplan.predict.sizing import Candidate, Place
+from inferplan.predict.sizing import Candidate, Places, candidates, gives_up
+from inferplan.predict.words import seconds
 
 MOST = 4
 COLUMNS = ("pool", "parallel size", "replicas", "requests at once", "TTFT", "ITL", "utilization", "a month", "gives up")
@@ -28,8 +24,6 @@ def sized(workspace: Workspace, model: str) -> tuple[list[Candidate], list[str]]
             f"models.{model} has no {'traffic' if spec.traffic is None else 'slo' if spec.slo is None else 'rate'} to size for. Add, for example, "
             "traffic: {requestsPerSecond: 6, inputTokens: 1024, outputTokens: 128} and slo: {ttft: 800ms, itl: 40ms}"
         )
-    from inferplan.predict.sizing import candidates
-
     matches, reasons = candidates(model, _places(workspace, model))
     if not matches:
         raise OperationError(
@@ -39,20 +33,15 @@ def sized(workspace: Workspace, model: str) -> tuple[list[Candidate], list[str]]
     return matches, reasons
 
 
-def _places(workspace: Workspace, model: str) -> Iterator[Place]:
-    from inferplan.predict.sizing import Place
-
-    settings, spec = workspace.settings, workspace.settings.models[model]
-    subjects = read(workspace.record().outputs) or {}
-    facts = subjects["model", model]
-    for name, pool in settings.node_pools.items():
-        accelerator = pool.target(name).accelerator
-        if accelerator is None:
-            continue
-        batching = spec.batching(accelerator)
-        image = accelerator.engine(spec.engine).image
-        document = {} if batching is None else dict(batching.document(image))
-        yield Place(name, {**facts, "pool": name, "batching": document or facts["batching"]}, subjects["pool", name])
+def _places(workspace: Workspace, model: str) -> Places:
+    spec, subjects = workspace.settings.models[model], read(workspace.record().outputs) or {}
+    facts, places = subjects["model", model], {}
+    for name, pool in workspace.settings.node_pools.items():
+        if (accelerator := pool.target(name).accelerator) is not None:
+            batching = spec.batching(accelerator)
+            document = {} if batching is None else batching.document(accelerator.engine(spec.engine).image)
+            places[name] = ({**facts, "pool": name, "batching": document or facts["batching"]}, subjects["pool", name])
+    return places
 
 
 def lines_to_paste(workspace: Workspace, model: str, best: Candidate) -> Iterator[str]:
@@ -78,9 +67,6 @@ def lines_to_paste(workspace: Workspace, model: str, best: Candidate) -> Iterato
 
 def rows_of(matches: list[Candidate]) -> Iterator[tuple[str, ...]]:
     """The best candidate and the next ones, with what each gives up."""
-    from inferplan.predict.sizing import gives_up
-    from inferplan.predict.words import seconds
-
     for each in matches[:MOST]:
         speed = each.forecast.speed
         times = ("", "") if speed is None else (seconds(speed.ttft), seconds(speed.itl))

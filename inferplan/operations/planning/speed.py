@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,26 +59,30 @@ def read_speed(stack: str, before: Subjects, after: Subjects) -> SpeedReview:
     if not (has_traffic(before) or has_traffic(after)):
         return SpeedReview()
     from inferplan.predict.forecast import forecasts
-    from inferplan.predict.words import review, with_incidents
+    from inferplan.predict.words import review
 
     root = project_root()
     profiles = profile_files(root, stack)
     before, after = with_traces(before, root), with_traces(after, root)
     reviewed = review(forecasts(before, profiles), forecasts(after, profiles))
-    incidents = sorted((root / "incidents" / stack).glob("*.toml"))
-    return with_incidents(reviewed, played(incidents, root, before, after)) if incidents else reviewed
+    paths = sorted((root / "incidents" / stack).glob("*.toml"))
+    if not paths:
+        return reviewed
+    from inferplan.predict.incidents import with_incidents
+
+    incidents = [incident_at(each, short_path(each)) for each in paths]
+    played = ((each, *(outcome_of(each, side, each.model, root) for side in (before, after))) for each in incidents)
+    return with_incidents(reviewed, played)
 
 
-def played(paths: list[Path], root: Path, before: Subjects, after: Subjects) -> Iterator[tuple[Incident, Outcome | str, Outcome | str]]:
-    """Each incident with its outcomes before and after, or why there is none. Raises RequestError for a file with errors."""
+def incident_at(path: Path, shown: str) -> Incident:
+    """The incident in the file `path`. Raises RequestError for a file with errors."""
     from inferplan.predict.incidents import IncidentError, read_incident
 
-    for path in paths:
-        try:
-            incident = read_incident(path, short_path(path))
-        except IncidentError as error:
-            raise RequestError(str(error)) from error
-        yield incident, outcome_of(incident, before, incident.model, root), outcome_of(incident, after, incident.model, root)
+    try:
+        return read_incident(path, shown)
+    except IncidentError as error:
+        raise RequestError(str(error)) from error
 
 
 def outcome_of(incident: Incident | None, subjects: Subjects, model: str, root: Path) -> Outcome | str:

@@ -127,7 +127,7 @@ def test_a_kept_result_is_a_profile_that_forecasts_prefer(benchmark, tmp_path, m
     assert code == 0, err
     assert "wrote profiles/bench/llama-3-8b.json; commit it" in " ".join(err.split())
     profile = load(tmp_path / "profiles" / "bench" / "llama-3-8b.json", "profiles/bench/llama-3-8b.json")
-    assert (profile.job, [row["concurrency"] for row in profile.rows]) == ("new", [1, 8])
+    assert (profile.job, [row.concurrency for row in profile.measurements]) == ("new", [1, 8])
     found = measured(profile, 1000, profile.output_tokens, 95)
     assert found.capacity == pytest.approx(12_800 / profile.output_tokens / profile.replicas)
     speed = found.at(found.capacity / 2)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferplan.predict.batches import OVERHEAD, Replica, Speed
-from inferplan.predict.library import Kernels, Setup, UnknownSpeedError, kernels
+from inferplan.predict.library import Kernels, UnknownSpeedError, kernels
 
 _FEWEST = 5
 """Comparisons on one accelerator below which the band is that of all."""
@@ -38,14 +38,13 @@ class Comparison:
 def compared() -> Iterator[Comparison]:
     for row in csv.DictReader(_MEASUREMENTS.read_text(encoding="utf-8").splitlines()):
         try:
-            found = kernels(_setup(row))
-            yield _comparison(row, found)
+            yield _comparison(row, _kernels(row))
         except UnknownSpeedError as error:
             yield Comparison(row, unknown=error.reason)
 
 
-def _setup(row: dict[str, str]) -> Setup:
-    return Setup(
+def _kernels(row: dict[str, str]) -> Kernels:
+    return kernels(
         model=row["model"],
         accelerator=row["accelerator"],
         framework=row["framework"],

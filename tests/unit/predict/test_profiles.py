@@ -102,11 +102,11 @@ def test_a_damaged_profile_is_one_line_with_the_remedy(tmp_path, text):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"replicas": 0}, "replicas is 0, expected a number above 0"),
+        ({"replicas": 0}, "replicas is 0, which should be greater than 0"),
         ({"rows": rows((8, -5, 300, 30))}, "measurements[0].tokensPerSecond is -5"),
         ({"rows": rows((8, 1280, 300, -30))}, "measurements[0].itlMs.p50 is -15.0"),
         ({"rows": rows((8, "many", 300, 30))}, "measurements[0].tokensPerSecond is 'many'"),
-        ({"rows": [{**rows((8, 1280, 300, 30))[0], "ttftMs": 3}]}, "object has no attribute"),
+        ({"rows": [{**rows((8, 1280, 300, 30))[0], "ttftMs": 3}]}, "measurements[0].ttftMs is 3, which should be"),
     ],
 )
 def test_figures_that_cannot_be_measurements_are_one_line_with_their_place(tmp_path, changes, words):

@@ -141,9 +141,11 @@ def test_an_incident_tells_one_replica_from_three(tmp_path):
     ("text", "message"),
     [
         ("model = ", "cannot be read: Invalid value"),
-        ('model = "chat"', "Missing model or minutes. An incident has model, minutes above 0 and [[event]] tables. Add them"),
-        (INCIDENT.replace("nodeLost", "fire"), "event 1: 'fire' is not a kind of event. Kinds: nodeLost, spotReclaimed, "),
-        (INCIDENT.replace("minute = 12", "minute = 99"), "event 1: minute is 99. Expected a number from 0 on and below 60. Correct it"),
+        ('model = "chat"', "node-lost.toml: misses minutes. Correct it as docs/prediction.md shows"),
+        (INCIDENT.replace("nodeLost", "fire"), "event[0].kind is 'fire', which should be 'nodeLost', 'spotReclaimed', "),
+        (INCIDENT.replace("factor", "factors"), "event[1].factors is 2, "),
+        (INCIDENT.replace("lost = 100", "lost = -1"), "limits.lost is -1, which should be greater than or equal to 0"),
+        (INCIDENT.replace("minute = 12", "minute = 99"), "event[0].minute is 99, which should be less than minutes, 60. Correct it"),
     ],
 )
 def test_a_wrong_incident_is_one_line_with_place_and_remedy(tmp_path, text, message):

@@ -10,7 +10,7 @@ import yaml
 from inferplan.cli import main
 from inferplan.operations import project
 from inferplan.predict.forecast import forecast
-from inferplan.predict.sizing import Place, candidates, gives_up
+from inferplan.predict.sizing import candidates, gives_up
 from tests.unit.predict.facts import BATCHING, POOL, library, model
 
 library()
@@ -21,7 +21,7 @@ GAUDI = {**POOL, "accelerator": "gaudi-2"}
 
 
 def found(facts, **pools) -> Any:
-    return candidates("chat", [Place(name, facts, pool) for name, pool in pools.items()])
+    return candidates("chat", {name: (facts, pool) for name, pool in pools.items()})
 
 
 def test_the_cheapest_candidate_meets_the_objective_and_fewer_replicas_do_not():

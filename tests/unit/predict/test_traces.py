@@ -32,7 +32,8 @@ def test_both_formats_have_times_in_seconds_and_tokens(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "a.trace:1: '' is not the header of a trace. Expected TIMESTAMP,ContextTokens,GeneratedTokens"),
+        ("", "a.trace has 0 requests. A trace needs at least 2"),
+        ("a,b\n", "a.trace:1: 'a,b' is not the header of a trace. Expected TIMESTAMP,ContextTokens,GeneratedTokens"),
         (AZURE.replace(",109", ""), "a.trace:3: '2023-11-16 18:15:50.9951690,396' is not a request. Expected a time and two numbers."),
         (
             AZURE.replace("374", "-1"),
