@@ -22,7 +22,7 @@ import pytest
 
 from inferplan.operations.planning.simulated_nodes import simulated_objects
 from inferplan.rehearsal.cluster import Cluster, delete, start
-from inferplan.rehearsal.cluster.api import ApiError
+from inferplan.rehearsal.cluster.api import ApiError, admin_token
 from inferplan.rehearsal.cluster.definitions import installer
 from inferplan.rehearsal.progress import silent
 from inferplan.stackfile.reader import read_stack
@@ -193,8 +193,8 @@ def place(aws, tmp_path_factory, request):
 
 
 def _credential(program: Path, cluster: Cluster) -> None:
-    """An `aws` that hands out the simulated cluster's own certificate, in the form that `aws eks get-token` answers in."""
-    status = {"clientCertificateData": (cluster.pki / "admin.crt").read_text(), "clientKeyData": (cluster.pki / "admin.key").read_text()}
+    """An `aws` that hands out the token of the simulated cluster's administrator, in the form that `aws eks get-token` answers in."""
+    status = {"token": admin_token(cluster.pki)}
     answer = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1beta1", "spec": {}, "status": status}
     answered = program.with_suffix(".json")
     answered.touch(mode=0o600)

@@ -84,16 +84,22 @@ class Watch:
                 sock.shutdown(socket.SHUT_RDWR)
 
 
+def admin_token(pki: Path) -> str:
+    """The administrator's token; "" in the cluster of an older version, which a start repairs."""
+    path = pki / "admin.csv"
+    return path.read_text(encoding="ascii").partition(",")[0] if path.exists() else ""
+
+
 class Api:
-    """The API server at `server`, with the authority and administrator's certificate in `pki`, for several threads and `connections`."""
+    """The API server at `server`, with the authority and administrator's token in `pki`, for several threads and `connections`."""
 
     def __init__(self, server: str, pki: Path, *, connections: int = 16) -> None:
         import urllib3
 
         self._server = server
-        files = {"ca_certs": str(pki / "ca.crt"), "cert_file": str(pki / "admin.crt"), "key_file": str(pki / "admin.key")}
-        self._pool = urllib3.PoolManager(maxsize=connections, block=True, retries=False, **files)
-        self._watch_pool = urllib3.PoolManager(maxsize=64, block=False, retries=False, **files)
+        self._headers = {"Authorization": f"Bearer {admin_token(pki)}"}
+        self._pool = urllib3.PoolManager(maxsize=connections, block=True, retries=False, ca_certs=str(pki / "ca.crt"))
+        self._watch_pool = urllib3.PoolManager(maxsize=64, block=False, retries=False, ca_certs=str(pki / "ca.crt"))
         self._kinds: dict[tuple[str, str], Resource] = {}
         self._lock = threading.Lock()
 
@@ -131,8 +137,10 @@ class Api:
         from urllib3.exceptions import HTTPError, NewConnectionError
         from urllib3.exceptions import TimeoutError as TooLate
 
+        # The other components need no token, and another program may have taken their port.
+        headers = self._headers if url.startswith(f"{self._server}/") else {}
         try:
-            response = self._pool.request("GET", url, timeout=timeout)
+            response = self._pool.request("GET", url, headers=headers, timeout=timeout)
         except (HTTPError, OSError) as error:
             late = isinstance(error, TooLate) and not isinstance(error, NewConnectionError)
             return "timed out" if late else re.sub(r"^.*: (\[Errno [0-9]+\] )?", "", str(error)) or type(error).__name__
@@ -159,7 +167,7 @@ class Api:
 
         url = f"{self._server}{path}" + (f"?{urlencode(query)}" if query else "")
         try:
-            response = pool.request(method, url, **options)
+            response = pool.request(method, url, **{**options, "headers": self._headers | options.get("headers", {})})
         except (HTTPError, OSError) as error:
             raise ApiError(0, "Unreachable", f"{self._server} does not answer: {error}", {}) from error
         if response.status >= HTTPStatus.BAD_REQUEST:

@@ -43,12 +43,12 @@ class Layout:
 
     @property
     def pki(self) -> Path:
-        """The directory of keys and certificates, among them `ca.crt`, `admin.crt` and `admin.key`."""
+        """The directory of keys and certificates, among them `ca.crt`; the administrator's token is in `admin.csv`."""
         return self.directory / "pki"
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig (mode 0600, with certificates); the components use it too."""
+        """The administrator's kubeconfig (mode 0600, with the token); the components use it too."""
         return self.directory / "kubeconfig"
 
     @property

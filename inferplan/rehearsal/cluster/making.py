@@ -78,7 +78,7 @@ def _bring_up(layout: Layout, toolchain: Toolchain, progress: Progress, componen
 
 def _write_files(layout: Layout, toolchain: Toolchain) -> None:
     layout.directory.mkdir(mode=0o700, exist_ok=True)
-    if not (layout.pki / "tokens.key").exists():  # written last of all keys
+    if not (layout.pki / "admin.csv").exists():  # written last of all files
         write_pki(layout.pki)
     write_atomically(layout.kubeconfig, kubeconfig_text(layout.pki, layout.server, f"inferplan-{layout.directory.name}"))
     write_atomically(layout.directory / "scheduler.json", scheduler_configuration(layout))

@@ -1,4 +1,4 @@
-"""Keys and certificates of one simulated cluster, valid on 127.0.0.1: authority, server, administrator, tokens, aggregation."""
+"""Keys and certificates of one simulated cluster, valid on 127.0.0.1, and the administrator's token."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import base64
 import datetime
 import ipaddress
 import json
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inferplan.rehearsal.cluster.api import admin_token
 from inferplan.rehearsal.files import write_atomically
 from inferplan.tables import table
 
@@ -23,7 +25,7 @@ _CLOCK_SKEW = datetime.timedelta(days=1)
 
 
 def write_pki(directory: Path) -> None:
-    """Write certificate and key of each row of `pki.toml` and the key `tokens.key` to `directory`, mode 0600."""
+    """Write certificate and key of each row of `pki.toml`, `tokens.key` and the token in `admin.csv` to `directory`, mode 0600."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -34,6 +36,8 @@ def write_pki(directory: Path) -> None:
         write_atomically(directory / f"{name}.crt", signed.public_bytes(serialization.Encoding.PEM))
     for name, key in keys.items():
         write_atomically(directory / f"{name}.key", private_bytes(key))
+    # Not a certificate, whose signature the API server would check at each request.
+    write_atomically(directory / "admin.csv", f"{secrets.token_urlsafe(32)},admin,admin,system:masters\n".encode())
 
 
 def private_bytes(key: EllipticCurvePrivateKey) -> bytes:
@@ -102,18 +106,14 @@ def write_service_certificate(directory: Path, pki: Path, names: tuple[str, ...]
 
 
 def kubeconfig_text(pki: Path, server: str, context: str) -> bytes:
-    """A kubeconfig with one context and the administrator's certificates, as JSON, which is YAML too."""
-
-    def inline(name: str) -> str:
-        return base64.b64encode((pki / name).read_bytes()).decode()
-
-    admin = {"client-certificate-data": inline("admin.crt"), "client-key-data": inline("admin.key")}
+    """A kubeconfig with one context and the administrator's token, as JSON, which is YAML too."""
+    authority = base64.b64encode((pki / "ca.crt").read_bytes()).decode()
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": context,
-        "clusters": [{"name": context, "cluster": {"server": server, "certificate-authority-data": inline("ca.crt")}}],
-        "users": [{"name": context, "user": admin}],
+        "clusters": [{"name": context, "cluster": {"server": server, "certificate-authority-data": authority}}],
+        "users": [{"name": context, "user": {"token": admin_token(pki)}}],
         "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
     }
     return json.dumps(document, indent=2).encode() + b"\n"

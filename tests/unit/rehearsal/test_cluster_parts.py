@@ -47,26 +47,25 @@ def test_plain_names_are_accepted(name):
     assert cluster_directory(name).name == name
 
 
-def test_certificates_name_the_loopback_address_and_the_administrators_group(tmp_path):
+def test_the_certificate_names_the_loopback_address_and_the_token_the_administrators_group(tmp_path):
     write_pki(tmp_path / "pki")
     server = x509.load_pem_x509_certificate((tmp_path / "pki" / "server.crt").read_bytes())
-    admin = x509.load_pem_x509_certificate((tmp_path / "pki" / "admin.crt").read_bytes())
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
 
     assert "127.0.0.1" in [str(each) for each in names.get_values_for_type(x509.IPAddress)]
-    assert "O=system:masters" in admin.subject.rfc4514_string()
+    assert (tmp_path / "pki" / "admin.csv").read_text().endswith(",admin,admin,system:masters\n")
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "pki").iterdir()} == {0o600}
 
 
 def test_proxy_certificate_is_signed_by_a_separate_authority(tmp_path):
     write_pki(tmp_path / "pki")
-    certificates = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("admin", "proxy")}
+    certificates = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("server", "proxy")}
     authorities = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("ca", "proxy-ca")}
 
     certificates["proxy"].verify_directly_issued_by(authorities["proxy-ca"])
-    certificates["admin"].verify_directly_issued_by(authorities["ca"])
+    certificates["server"].verify_directly_issued_by(authorities["ca"])
     with pytest.raises(ValueError, match="certificate subject does not match"):
-        certificates["admin"].verify_directly_issued_by(authorities["proxy-ca"])
+        certificates["server"].verify_directly_issued_by(authorities["proxy-ca"])
 
 
 def test_service_certificate_is_valid_for_servers_and_clients(tmp_path):
@@ -200,6 +199,23 @@ def test_a_failing_health_check_is_reported_in_a_few_words(tmp_path, monkeypatch
     api = Api("https://127.0.0.1:1", tmp_path)
     monkeypatch.setattr(api._pool, "request", lambda *_, **__: SimpleNamespace(status=status, data=body.encode()))
     assert api.health_problem("https://127.0.0.1:1/readyz", 1) == problem
+
+
+def test_only_the_api_server_gets_the_token_of_the_administrator(tmp_path, monkeypatch):
+    (tmp_path / "admin.csv").write_text("secret,admin,admin,system:masters\n")
+    api = Api("https://127.0.0.1:1", tmp_path)
+    tokens = {}
+
+    def answer(_, url, headers, **__):
+        tokens[url] = headers.get("Authorization")
+        return SimpleNamespace(status=200, data=b"{}")
+
+    monkeypatch.setattr(api._pool, "request", answer)
+    for url in ("https://127.0.0.1:1/readyz", "http://127.0.0.1:12/healthz"):
+        api.health_problem(url, 1)
+    api.get("/version")
+    server = "https://127.0.0.1:1"
+    assert tokens == {f"{server}/readyz": "Bearer secret", "http://127.0.0.1:12/healthz": None, f"{server}/version": "Bearer secret"}
 
 
 def test_a_port_without_a_server_is_reported_in_a_few_words(tmp_path):
