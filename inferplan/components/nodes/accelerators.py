@@ -124,8 +124,8 @@ def named(name: str, rows: Mapping[str, Row], noun: str) -> Row:
     if name in rows:
         return rows[name]
     near = _nearest(name, rows)
-    hint = f"; did you mean {near!r}" if near else ""
-    raise ValueError(f"{name[:80]!r} is not a known {noun}{hint}. Allowed: {', '.join(rows)}")
+    hint = f" Did you mean {near!r}?" if near else ""
+    raise ValueError(f"{name[:80]!r} is not a known {noun}.{hint} Allowed: {', '.join(rows)}.")
 
 
 def _nearest(name: str, allowed: Iterable[str]) -> str | None:

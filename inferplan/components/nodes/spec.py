@@ -58,7 +58,7 @@ class FixedPool(Pool):
             return None
         allowed = ", ".join(each.name for each in machines.machines_of(self.accelerator))
         problem = f"instanceType {self.instance_type!r} has {carried or 'no accelerator'}, and the pool has {self.accelerator or 'none'}"
-        return f"{problem}. Use one of: {allowed}"
+        return f"{problem}. Use one of: {allowed}."
 
     def _mig_error(self) -> str | None:
         if self.mig is None:

@@ -148,6 +148,11 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("local", f"{VLLM}.replicaCount", "2", ("'replicaCount'", "'replicas'")),
     ("local", f"{VLLM}.tensor_parallel_size", "2", ("'tensor_parallel_size'", "'tensorParallelSize'")),
     ("local", f"{VLLM}.nodeSelector", "{a: b}", ("'nodeSelector'", "'affinity'")),
+    ("local", f"{VLLM}.autoscaling", "{min: 1, max: 4}", ("'autoscaling'", "write replicas: {min: 1, max: 4}")),
+    ("local", f"{VLLM}.resources", "{limits: {nvidia.com/gpu: 1}}", ("'limits'", "resources: {cpu: '4', memory: 16Gi}")),
+    ("local", f"{VLLM}.traffic", "{rps: 4}", ("'rps'", "'requestsPerSecond'")),
+    ("local", f"{VLLM}.weights.path", "https://huggingface.co/Qwen/Qwen3-8B", ("huggingface.co", "Write path: Qwen/Qwen3-8B.")),
+    ("local", "nodePools.l40s.accelerator", "l40s", ("'l40s' is not a known accelerator. Did you mean 'nvidia-l40s'?",)),
     ("local", f"{VLLM}.image", "vllm/vllm-openai", ("'vllm/vllm-openai'", "tag")),
     ("local", f"{VLLM}.image", "vllm/vllm-openai:latest", ("'latest'", "tag")),
 ]
