@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -44,6 +45,16 @@ if _PROFILE == "same":
 # once all tests are collected.
 with deterministic_PRNG():
     pass
+
+
+# The collection only adds objects that stay, and the collector would look through all of them again and again, in every worker.
+gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop():
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
