@@ -3,7 +3,7 @@
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferplan.audit.assumptions import assume
@@ -55,7 +55,10 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
         if errors := list(doubled(side, request.namespace)):
             raise InputError(errors)
     began = time.monotonic()
-    with _cluster(progress) as cluster, contextlib.ExitStack() as stack:
+    name = f"audit-{secrets.token_hex(4)}"
+    with contextlib.ExitStack() as clusters, contextlib.ExitStack() as stack:
+        clusters.callback(delete, name)
+        cluster = start(name, progress)
         session = _session(stack, cluster, request, progress)
         notes = _prepare(session, request)
         how, old = deployer(request.deployer), Deployed()
@@ -65,7 +68,7 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
         if target := CONTROL_PLANES.get(request.target):
             stack.close()
             say(f"upgrading the control plane from {cluster.version} to {target.version}")
-            cluster = upgrade(cluster, target, progress)  # noqa: PLW2901 - the same cluster
+            cluster = upgrade(cluster, target, progress)
             session = _session(stack, cluster, request, progress)
             notes += survived(session, old, request.limit)
         say(f"applying the new state ({len(request.new)} objects) as {how.name} does")
@@ -114,12 +117,3 @@ def _prepare(session: Session, request: Request) -> list[Finding]:
         session.put(each)
     notes = [finding("assumed", name, "", "it is not in the manifests", each) for name, each in dict(assumed).items()]
     return [each for each in notes if not each.object.startswith("Namespace ")]
-
-
-@contextlib.contextmanager
-def _cluster(progress: Progress) -> Iterator[Cluster]:
-    name = f"audit-{secrets.token_hex(4)}"
-    try:
-        yield start(name, progress)
-    finally:
-        delete(name)

@@ -5,6 +5,7 @@ kubectl's YAML library (YAML 1.1 of go-yaml v2: `yes` is a boolean, dates are te
 """
 
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -49,9 +50,7 @@ def read_manifests(path: Path) -> tuple[Manifest, ...]:
     errors: list[str] = []
     for file in _files(path):
         try:
-            manifests += manifests_in(file.read_bytes(), str(file))
-        except OSError as error:
-            errors.append(f"{file}:1: The file cannot be read: {error.strerror}. Check its permissions.")
+            manifests += manifests_in(content_of(file), str(file))
         except InputError as error:
             errors += error.errors
         if len(manifests) > MAX_OBJECTS:
@@ -62,10 +61,23 @@ def read_manifests(path: Path) -> tuple[Manifest, ...]:
     return tuple(manifests)
 
 
+def content_of(path: Path) -> bytes:
+    """The content of a file; a pipe or a device might never end. Raises InputError."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError([f"{path}:1: This is a pipe, a device or a folder. Name a file."])
+        if status.st_size > _MAX_FILE_BYTES:
+            raise InputError([f"{path}:1: The file has {status.st_size / 2**20:.0f} MiB; the maximum is 64 MiB. Split it."])
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError([f"{path}:1: The file cannot be read: {error.strerror}. Name a file that you may read."]) from error
+
+
 def _files(path: Path) -> Iterator[Path]:
     for each in sorted(path.rglob("*")) if path.is_dir() else (path,):
         hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
-        if each == path or (not hidden and each.suffix in _SUFFIXES and each.is_file()):
+        if each == path or (not hidden and each.suffix in _SUFFIXES and not each.is_dir()):
             if not (each == path or each.resolve().is_relative_to(path.resolve())):
                 raise InputError([f"{each}:1: The link leaves the folder. Replace it with a file."])
             yield each
@@ -110,8 +122,6 @@ def values_in(content: bytes, name: str) -> Object:
 
 def _documents(content: bytes, name: str) -> Iterator[tuple[int, int, Any]]:
     """Line, size in bytes and value of each document."""
-    if len(content) > _MAX_FILE_BYTES:
-        raise InputError([f"{name}:1: The file has {len(content) / 2**20:.0f} MiB; the maximum is 64 MiB. Split it."])
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -50,7 +50,9 @@ def dangling_links(change: Change) -> Iterator[Finding]:
             target = Key(each.kind, each.namespace or key.namespace, each.name)
             live, declared = change.live(target, each.api_version), target in change.old.manifests
             field, words = each.field, f"{target} {'is deleted' if declared else 'does not exist'}"
-            lost = declared or not (change.first or operators or (each.kind, each.name, each.keys) in known)
+            # Accounts of other releases, such as a monitoring system's, are often bound.
+            unsure = change.first or operators or each.kind == "ServiceAccount" or (each.kind, each.name, each.keys) in known
+            lost = declared or not unsure
             if live is not None:
                 ports = [
                     str(port[name]) for port in mapping(live, "spec").get("ports") or () for name in ("port", "name") if port.get(name)

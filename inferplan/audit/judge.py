@@ -108,7 +108,8 @@ def _unready(change: Change) -> Iterator[Finding]:
     for key, message in session.history.quotas.items():
         owner = next((each for each in new.manifests if key.name.startswith(each.name) and key.namespace == each.namespace), None)
         if owner is not None and owner not in new.unready and owner.kind not in ("Service", "ConfigMap", "Secret"):
-            yield finding("quota", owner, "", message, new.manifests[owner])
+            manifest = new.manifests[owner]
+            yield finding("quota", owner, blamed_field(message, manifest, old.manifests.get(owner)), message, manifest)
 
 
 def _empty(change: Change) -> Iterator[Finding]:

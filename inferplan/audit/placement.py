@@ -9,7 +9,7 @@ from typing import Any, Final
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import differences
 from inferplan.audit.session import Session
-from inferplan.audit.templates import containers, requests_of, resources_field, templates
+from inferplan.audit.templates import containers, references, requests_of, resources_field, templates
 from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import MISSING, mapping, parse, text_of, value_at
 from inferplan.kube.quantity import amount
@@ -17,21 +17,25 @@ from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.reasons import chain
 from inferplan.tables import table
 
-_INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+\w)")
+_INSUFFICIENT = re.compile(r"(?:Insufficient |requested: (?:requests|limits)\.)([\w./-]+\w)")
 _TABLE: Final = table("audit/placement.toml")
 
 
 def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     """The field of `manifest` that explains `reason`; one that changed since `old` comes first."""
-    path = next((path for path, _ in templates(manifest.body)), ())
+    paths = [path for path, _ in templates(manifest.body)] or [()]
     resources = [each for each in _INSUFFICIENT.findall(reason) if vendor_of(each)] or _INSUFFICIENT.findall(reason)
-    fields = [resources_field(manifest.body, each) for each in resources] + [*_limited(reason, manifest)]
-    fields += [text_of((*path, "spec")) + f".{name}" for words, name in _TABLE["fields"].items() if re.search(words, reason)]
+    amounts = [*(resources_field(manifest.body, each) for each in resources), *_limited(reason, manifest)]
+    late, early = (
+        [f"{text_of((*path, 'spec'))}.{name}" for words, name in _TABLE[part].items() if re.search(words, reason) for path in paths]
+        for part in ("late", "fields")
+    )
+    fields = [*(each.field for each in references(manifest.body) if f"{each.kind} {each.name} " in reason), *late, *amounts, *early]
     # A pod that names no node selector may have an affinity.
     affinities = {each: each.removesuffix("nodeSelector") + "affinity" for each in fields if each.endswith("nodeSelector")}
     fields = [affinities[each] if each in affinities and not _value(manifest, each) else each for each in fields if each]
     if not fields:
-        return text_of((*path, "spec")) if path or manifest.kind == "Pod" else changed_field(manifest, old)
+        return text_of((*paths[0], "spec")) if paths[0] or manifest.kind == "Pod" else changed_field(manifest, old)
     return next((each for each in fields if old is not None and _value(old, each) != _value(manifest, each)), fields[0])
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from inferplan.audit.documents import manifests_in, values_in
+from inferplan.audit.documents import content_of, manifests_in, values_in
 from inferplan.audit.manifest import InputError, Manifest
 
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -39,10 +39,7 @@ def is_kustomization(path: Path) -> bool:
 def render_chart(helm: Path, chart: Path, values: Sequence[Path], *, namespace: str, kubernetes: str) -> tuple[Manifest, ...]:
     """The objects of `chart` with `values`, hooks among them. Raises InputError with the template's file and line."""
     for each in values:
-        try:
-            values_in(each.read_bytes(), str(each))
-        except OSError as error:
-            raise InputError([f"{each}:1: The values cannot be read: {error.strerror}. Name a file."]) from error
+        values_in(content_of(each), str(each))
     _check_links(chart)
     options = [word for each in values for word in ("--values", str(each.resolve()))]
     name = re.sub(r"[^a-z0-9-]+", "-", chart.name.removesuffix(".tgz").lower()).strip("-")[:40] or "release"
@@ -65,8 +62,9 @@ def render_kustomization(kubectl: Path, folder: Path) -> tuple[Manifest, ...]:
 
 def _check_links(root: Path) -> None:
     for each in sorted(root.rglob("*")) if root.is_dir() else ():
-        if each.is_symlink() and not each.resolve().is_relative_to(root.resolve().parent):
-            raise InputError([f"{each}:1: The link leaves the folder. Replace it with a file."])
+        leaves = each.is_symlink() and not each.resolve().is_relative_to(root.resolve().parent)
+        if leaves or not (each.is_file() or each.is_dir()):
+            raise InputError([f"{each}:1: {'The link leaves the folder' if leaves else 'This is not a file'}. Replace it with a file."])
 
 
 def _placed(text: bytes, name: str) -> tuple[Manifest, ...]:
@@ -105,7 +103,7 @@ def _explained(text: str, source: Path, program: str) -> str:
     place = _PLACE.search(message)
     remedy = "Run `helm dependency build` first." if "missing in charts/" in message else "Correct the chart or its values."
     main = "Chart.yaml" if program == "Helm" else "kustomization.yaml"
-    return f"{source.parent / place[1] if place else f'{source / main}:1'}: {program} cannot render it: {message.rstrip('.')}. {remedy}"
+    return f"{source / (place[1].partition('/')[2] or place[1]) if place else f'{source / main}:1'}: {program} cannot render it: {message.rstrip('.')}. {remedy}"
 
 
 @contextlib.contextmanager

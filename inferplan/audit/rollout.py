@@ -1,6 +1,7 @@
 """Deploys one side of an audit the way a deployer would: wave by wave, with hooks, pruning and its reaction to rejections."""
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +11,7 @@ from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import unkept
 from inferplan.audit.rejections import rejection
 from inferplan.audit.session import Session
+from inferplan.audit.templates import references
 from inferplan.kube.paths import MISSING, mapping, text_of
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.cluster.definitions import await_served
@@ -40,8 +42,9 @@ class Rollout:
         result.manager = self.deployer.manager
         if not self._held_back([each for wave in waves for each in wave.manifests]):
             for index, wave in enumerate(waves):
-                if not self._wave(wave):
-                    result.skipped += [each for later in waves[index + 1 :] for each in later.manifests]
+                later = [each for following in waves[index + 1 :] for each in following.manifests]
+                if not self._wave(wave, later):
+                    result.skipped += later
                     break
             self._prune()
         result.unready = self.session.settle(result.versioned, self.limit) | result.surplus
@@ -79,8 +82,8 @@ class Rollout:
             words = f"{key} exists and cannot be imported into the current release: invalid ownership metadata; missing {_RELEASE}"
             self.result.rejections.append(Rejection(manifest=manifest, code="owned", field="metadata.annotations", message=words))
 
-    def _wave(self, wave: Wave) -> bool:
-        """Apply `wave`. Returns False if the deployer stops there."""
+    def _wave(self, wave: Wave, later: list[Manifest]) -> bool:
+        """Apply `wave`. Returns False if the deployer stops there, before the manifests `later`."""
         rejected = len(self.result.rejections)
         for index, each in enumerate(wave.manifests):
             new = self._apply(each)
@@ -91,6 +94,11 @@ class Rollout:
             return False
         if wave.waits:
             waiting = self.session.settle([(each.api_version, self._key(each)) for each in wave.manifests], self.limit)
+            waiting |= (
+                {}
+                if self.adopts
+                else dict(self._too_early(wave, {self._key(each) for each in later if each.kind in ("Secret", "ConfigMap")}))
+            )
             self.result.surplus |= waiting
             if waiting:
                 return False
@@ -99,6 +107,14 @@ class Rollout:
                 self._delete(self._key(each))
                 self.result.manifests.pop(self._key(each), None)
         return True
+
+    def _too_early(self, wave: Wave, later: set[Key]) -> Iterator[tuple[Key, str]]:
+        """The objects of `wave` whose pods need a Secret or ConfigMap of `later`."""
+        for key, manifest in ((self._key(each), each) for each in wave.manifests):
+            for each in references(manifest.body):
+                target = Key(each.kind, key.namespace, each.name)
+                if target in later and self.session.get(target, self.session.api.resource("v1", each.kind)) is None:
+                    yield key, f"{each.kind} {each.name} does not exist yet: {self.deployer.name} applies it when this object is ready"
 
     def _key(self, manifest: Manifest) -> Key:
         return self.session.key(manifest, self.session.resource(manifest))

@@ -1,9 +1,11 @@
 """Services that lose their ready endpoints during a change, or never get any."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 from inferplan.audit.deployed import Change
 from inferplan.audit.manifest import Manifest, finding
+from inferplan.audit.merge import differences
 from inferplan.audit.templates import containers
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.timeouts import spelled
@@ -15,7 +17,7 @@ STRATEGIES = {"Deployment": "spec.strategy", "StatefulSet": "spec.updateStrategy
 
 
 def outages(change: Change) -> Iterator[Finding]:
-    for key, manifest, _ in change.each("Service"):
+    for key, manifest, declared in change.each("Service"):
         selector = manifest.spec.get("selector") or {}
         if manifest.api_version != "v1" or not selector or manifest.spec.get("type") == "ExternalName":
             continue
@@ -28,7 +30,12 @@ def outages(change: Change) -> Iterator[Finding]:
             accepted = bool(servers) and all(_stops_first(each) and _stops_first(before.get(name)) for name, each in servers.items())
             really = f"really until a server of {names} has loaded its model"
             reason = f"no ready endpoint for {spelled(seconds)} in the simulated cluster, where servers start at once; {really}"
-            field = STRATEGIES.get(next((each.kind for each in servers), ""), "spec.selector")
+            moved = (
+                each
+                for each in differences(declared.body if declared else {}, manifest.body)
+                if re.search("^spec.selector|targetPort", each)
+            )
+            field = next(moved, STRATEGIES.get(next((each.kind for each in servers), ""), "spec.selector"))
             yield finding("accepted-gap" if accepted else "gap", key, field, reason, manifest)
 
 

@@ -138,20 +138,13 @@ class Session:
     def delete(self, key: Key, resource: Resource) -> str:
         """Delete an object and wait until it is gone; the reason if that takes too long, else ""."""
         self._list(resource).pop((key.namespace, key.name), None)
-        if self.objects.get(resource, key) is None:
+        if (live := self.objects.get(resource, key)) is None:
             return ""
-        with self.watching.idle.busy():
-            self.api.request("DELETE", resource.path(key.namespace, key.name), {"propagationPolicy": "Background"})
-        deadline = time.monotonic() + _DELETE_SECONDS
-        while live := self.objects.get(resource, key):
-            if time.monotonic() > deadline:
-                break
-            self.history.changed.clear()
-            self.history.changed.wait(0.1)
-        else:
-            return ""
-        finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "none"
-        return f"still there {_DELETE_SECONDS:.0f} s after its deletion; finalizers: {finalizers}"
+        try:
+            self.waiter.delete(key, resource, live, limit=_DELETE_SECONDS, childless=True)
+        except ObjectFailed as error:
+            return error.message
+        return ""
 
     def settle(self, keys: Iterable[tuple[str, Key]], limit: float) -> dict[Key, str]:
         """Wait until each of `keys` (with its API version) is ready or nothing moves any more. Returns those that are not, and why."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferplan.audit.audit import Request
 from inferplan.audit.audit import audit as run_audit
+from inferplan.audit.documents import content_of
 from inferplan.audit.fleet import load_objects, node_objects, read_fleet
 from inferplan.audit.manifest import InputError
 from inferplan.audit.removals import VERSIONS
@@ -112,10 +113,7 @@ def _check(option: str, values: Iterable[str | None], allowed: Iterable[str], pr
 
 def read_nodes(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The fake nodes with their runtime classes, and pods of others, that a nodes file or a stack file declares. Raises InputError."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError([f"{path}: The nodes cannot be read: {error.strerror}. Name a nodes file or a stack file."]) from error
+    content = content_of(path)
     if path.name.startswith("Pulumi."):
         return _stack_nodes(path), []
     fleet = read_fleet(content, str(path))
