@@ -85,7 +85,7 @@ class Watch:
 
 
 def admin_token(pki: Path) -> str:
-    """The administrator's token; "" in the cluster of an older version, which a start repairs."""
+    """The administrator's token; "" in the cluster of an older version, which a start creates again."""
     path = pki / "admin.csv"
     return path.read_text(encoding="ascii").partition(",")[0] if path.exists() else ""
 
