@@ -165,7 +165,7 @@ class Session:
             time.sleep(_PAUSE_SECONDS)  # a hundred changes a second need no hundred looks at every object
 
     def _explained(self, key: Key, why: str) -> str:
-        cause = reasons.why(self.watching, live) if (live := self.watching.get(key)) else ""
+        cause = reasons.why(self.watching, live)[0] if (live := self.watching.get(key)) else ""
         return f"{why}: {cause}" if cause and cause not in why else why
 
     def _unready(self, keys: Iterable[tuple[str, Key]]) -> Iterator[tuple[Key, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from typing import Any
 
 import pulumi
@@ -55,6 +56,26 @@ def test_a_second_run_changes_nothing(cluster, up):
     assert second.total_changes == 0
     assert len(second.unchanged) == len(first.created)
     assert {name: each["metadata"]["resourceVersion"] for name, each in objects_in(cluster, "again").items()} == versions
+
+
+def test_only_an_object_that_changes_gets_an_intent(cluster, up):
+    forced = {"pulumi.com/patchForce": "true"}
+
+    def program(value):
+        ConfigMap("c", metadata={"name": "stays", "annotations": forced}, data={})
+        ConfigMap("d", metadata={"name": "changes", "annotations": forced}, data={"value": value})
+
+    def orders():
+        lines = map(json.loads, (cluster.directory / "applied.jsonl").read_text().splitlines())
+        return {each["key"][2]: each["order"] for each in lines if each.get("fact") == "intend"}
+
+    up(lambda: program("1"))
+    first = orders()
+    written = (cluster.directory / "applied.jsonl").stat().st_mtime_ns
+    assert up(lambda: program("1")).total_changes == 0
+    assert (cluster.directory / "applied.jsonl").stat().st_mtime_ns == written
+    assert names(up(lambda: program("2")).replaced) == ["ConfigMap changes"]
+    assert orders() == {**first, "changes": 3}
 
 
 def test_changing_the_replicas_of_one_model_changes_one_object_and_waits_for_it(up):

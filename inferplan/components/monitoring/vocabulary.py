@@ -26,14 +26,6 @@ def engine_metrics(engine: str) -> Mapping[str, Mapping[str, Any]]:
     return {**{key: {**base.get(key, {}), **own.get(key, {})} for key in _OWN}, "terms": union}
 
 
-def known_metrics(engines: Collection[str]) -> dict[str, str]:
-    """Return every metric that a stack with `engines` may expose, with its type."""
-    metrics = dict(table(_TABLE)["metrics"])
-    for engine in engines:
-        metrics |= engine_metrics(engine)["metrics"]
-    return metrics
-
-
 def sources_of(term: str, engines: Collection[str]) -> list[str]:
     """Return the selectors of the metrics that answer `term`, each once: `name` or `name{matchers}`."""
     return list(dict.fromkeys(each for engine in sorted(engines) for each in engine_metrics(engine)["terms"].get(term, ())))

@@ -69,13 +69,17 @@ def nodes_of_models(models: Mapping[str, PodModel], target: NodeTarget, *, most:
 
 def nodes_needed(pods: Sequence[Pods], node: Amounts) -> int | None:
     """Return how many nodes with the resources `node` hold `pods`; None if one of the pods fits no node."""
-    nodes: list[_Nodes] = []
     empty = _Nodes(count=_ENOUGH, free=node)
+    smallest = Pods(model="", count=1, request={resource: min(each.request.get(resource, 0) for each in pods) for resource in node if pods})
+    nodes: list[_Nodes] = []
+    full = 0  # nodes on which none of `pods` fits; looking at them again would take the square of the number of models
     for each in sorted(pods, key=lambda each: _size(each, node), reverse=True):
         if each.count and not empty.room(each):
             return None
-        nodes = list(_placed(each, [*nodes, empty]))
-    return sum(each.count for each in nodes)
+        placed = list(_placed(each, [*nodes, empty]))
+        nodes = [some for some in placed if some.room(smallest)]
+        full += sum(some.count for some in placed if not some.room(smallest))
+    return full + sum(each.count for each in nodes)
 
 
 def _placed(pods: Pods, nodes: Iterable[_Nodes]) -> Iterator[_Nodes]:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from inferplan.components.monitoring.rules import rule_groups
-from inferplan.components.monitoring.vocabulary import PREFIX, engine_metrics, known_metrics, vocabulary
+from inferplan.components.monitoring.vocabulary import PREFIX, engine_metrics, vocabulary
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.stackfile.reader import read_stack
 from inferplan.tables import table
@@ -33,7 +33,8 @@ def names_in(expression: str) -> set[str]:
 
 
 def readable(engines) -> set[str]:
-    return {f"{name}{suffix}" for name, kind in known_metrics(engines).items() for suffix in _SUFFIXES.get(kind, ("",))}
+    pinned = [VOCABULARY["metrics"], *(engine_metrics(engine)["metrics"] for engine in engines)]
+    return {f"{name}{suffix}" for each in pinned for name, kind in each.items() for suffix in _SUFFIXES.get(kind, ("",))}
 
 
 @pytest.mark.parametrize("engine", sorted(MODEL_SPECS))

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from inferplan.rehearsal.cluster.api import ApiError
@@ -24,7 +25,7 @@ from inferplan.rehearsal.engine.wait.timeouts import limit_of
 from inferplan.rehearsal.engine.wait.waiter import Interrupted
 from inferplan.rehearsal.engine.wire.recording import Registration
 from inferplan.rehearsal.engine.wire.values import Secret, has_secret, has_unknown, mark_secrets, reveal, with_unknown_from, without_secrets
-from inferplan.rehearsal.errors import DiskFullError, ObjectFailed, RegistrationRefused
+from inferplan.rehearsal.errors import ObjectFailed, RegistrationRefused
 
 _NOT_AWAITED: Final = {
     "Ingress": "did not wait for its address: a simulated cluster has no ingress controller",
@@ -71,10 +72,6 @@ class Applier:
             return self._fail(target, failed, registration)
         except Interrupted:
             return Realized(failed=True)
-        except OSError as error:
-            raise DiskFullError(
-                f"cannot write the journal of objects: {error.strerror}", "free disk space and run the same command again"
-            ) from error
         id_, outputs = aws.realize(registration)
         return Realized(id=id_, outputs=outputs)
 
@@ -125,7 +122,9 @@ class Applier:
                 return key, kept
             inputs = mark_secrets(with_unknown_from(live, inputs, secrets=True), inputs)
             body, state = reveal(inputs), state_of(replace(registration, inputs=inputs), self.digest_key)
+        intend = partial(self.journal.intend, key, inputs["apiVersion"], state)
         manner = Manner(
+            intend=intend,
             limit=limit_of(registration.options.custom_timeouts.delete),
             replace=self._replacing(earlier, state),
             exists=earlier is not None,
@@ -133,13 +132,14 @@ class Applier:
             ignore=registration.options.ignore_changes,
             force=is_on(self._provider(state), "enablePatchForce"),
         )
-        self.journal.intend(key, inputs["apiVersion"], state)
         try:
             result = self.objects.apply(body, key, resource, manner)
         except (ApiError, ObjectFailed) as error:
             if earlier is None:
                 self.journal.gone(key)  # the resource still has its previous object
             raise (rejection(error) if isinstance(error, ApiError) else error) from error
+        if earlier is not None and result.change == "unchanged" and earlier.state != state:
+            intend()  # only the journal changes, such as the dependencies of the resource
         self._note(target, key, result, renamed=current is not None and earlier is None)
         return key, result
 
@@ -179,7 +179,7 @@ class Applier:
         return provider.inputs if provider else {}
 
     def _replacing(self, entry: Entry | None, state: ResourceState) -> str:
-        if entry is None or not entry.done or entry.urn == ADOPTED:
+        if entry is None or not entry.done or entry.urn == ADOPTED or entry.state.inputs == state.inputs:
             return ""
         change = compare(entry.state, state, provider=self._provider(state))
         paths = [each.text for each in change.differences if each.replacing]

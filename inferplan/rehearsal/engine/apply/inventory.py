@@ -4,8 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from inferplan.kube.field_owners import entries as field_entries
 from inferplan.rehearsal.cluster.api import Api, ApiError
-from inferplan.rehearsal.engine.apply.journal import ADOPTED, Entry, Journal, is_applied
+from inferplan.rehearsal.engine.apply.journal import ADOPTED, MANAGER, Entry, Journal
+from inferplan.rehearsal.engine.plan.states import ResourceState
 from inferplan.rehearsal.engine.plan.steps import already_exists
 from inferplan.rehearsal.engine.providers.kubernetes import is_autonamed, metadata_of
 from inferplan.rehearsal.engine.wait.object_events import Key, key_of
@@ -65,7 +67,8 @@ def adopt_lost(api: Api, journal: Journal) -> list[Key]:
     """Add each object that was applied and is not in `journal` to it; returns their keys."""
     lost = list(unrecorded(api, journal.entries()))
     for key, api_version in lost:
-        journal.adopt(key, api_version)
+        journal.intend(key, api_version, ResourceState(urn=ADOPTED, type=f"kubernetes:{api_version}:{key.kind}", custom=True, inputs={}))
+        journal.applied(key)
     return [key for key, _ in lost]
 
 
@@ -85,3 +88,9 @@ def unrecorded(api: Api, recorded: Collection[Key], kinds: Collection[str] | Non
             key = key_of({**each, "kind": kind})
             if is_applied(each) and key not in recorded:
                 yield key, api_version
+
+
+def is_applied(live: Mapping[str, Any]) -> bool:
+    """True if a rehearsal applied `live`, by its field manager, and no other object owns it."""
+    writers = (writer for writer, _ in field_entries(live))
+    return any((each.manager, each.operation) == (MANAGER, "Apply") for each in writers) and not live["metadata"].get("ownerReferences")

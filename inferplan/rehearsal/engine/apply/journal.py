@@ -5,6 +5,7 @@ All preheats have the same program, so the journal writes a text of more than 1,
 digest. An entry whose text is missing or changed cannot be read.
 Entries are keyed by kind, namespace and name, not by URN: a renamed object stays under its old name until it is deleted. An
 incomplete last line after a crash is dropped; its request was not sent. The journal is valid for the cluster with its uid only.
+The first fact of a run rewrites the file without its history; a run that changes nothing writes nothing.
 A journal that was cut off, replaced or filled with something else is `damaged`; its objects are found by their field manager (inventory.py).
 Inputs are masked with that uid as key, and only the owner can read the file. Resources outside Kubernetes are not recorded.
 """
@@ -14,16 +15,16 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final
 
 from inferplan.kube import marks
-from inferplan.kube.field_owners import entries as field_entries
 from inferplan.rehearsal.engine.plan.states import ResourceState, resource_from_json, resource_to_json
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wire.values import mapped
+from inferplan.rehearsal.files import disk_faults
 
 MANAGER: Final = "inferplan-rehearsal"
 """The field manager of every object that a rehearsal applies."""
@@ -57,7 +58,7 @@ class Entry:
 
 
 class Journal:
-    """The journal in `directory` of the cluster with uid `cluster`. One process may open it at a time."""
+    """The journal in `directory` of the cluster with uid `cluster`. One process may open it at a time. Methods raise DiskFullError."""
 
     def __init__(self, directory: Path, cluster: str) -> None:
         self.path = directory / _FILE
@@ -67,60 +68,61 @@ class Journal:
         self._written = 0
         self._synced = 0
         self._texts: dict[str, str] = {}
-        entries, self.damage = load(directory, cluster)
-        self._entries = {entry.key: entry for entry in entries}
-        self._order = max((entry.order for entry in self._entries.values()), default=0)
-        self._file: IO[bytes] = self._rewrite()
+        with disk_faults(self.path):
+            entries, self.damage = load(directory, cluster)
+            self._entries = {entry.key: entry for entry in entries}
+            self._order = max((entry.order for entry in self._entries.values()), default=0)
+            self._file: IO[bytes] | None = self._rewrite() if self.damage else None
 
     def entries(self) -> dict[Key, Entry]:
         with self._lock:
             return dict(self._entries)
 
     def intend(self, key: Key, api_version: str, state: ResourceState) -> None:
-        """Record, on disk, that `key` will be applied next. Raises OSError (a full disk)."""
+        """Record, on disk, that `key` will be applied next."""
         with self._lock:
             self._order += 1
             existed = key in self._entries and self._entries[key].existed_once
-            self._entries[key] = Entry(key=key, api_version=api_version, order=self._order, state=state, existed=existed)
-            position = self._append(*self._facts(self._entries[key]))
+            entry = Entry(key=key, api_version=api_version, order=self._order, state=state, existed=existed)
+            position = self._append(self._facts(entry))
+            self._entries[key] = entry
         self._sync(position)
-
-    def adopt(self, key: Key, api_version: str) -> None:
-        """Record an object of the cluster whose record is lost."""
-        state = ResourceState(urn=ADOPTED, type=f"kubernetes:{api_version}:{key.kind}", custom=True, inputs={})
-        self.intend(key, api_version, state)
-        self.applied(key)
 
     def applied(self, key: Key) -> None:
         """Record that the server accepted `key`. Not synced: losing this fact costs one repeated request."""
         with self._lock:
             entry = self._entries[key]
-            self._entries[key] = replace(entry, done=True)
-            self._append({"fact": "applied", "key": astuple(key)})
+            if not entry.done:
+                self._append([{"fact": "applied", "key": astuple(key)}])
+                self._entries[key] = replace(entry, done=True)
 
     def gone(self, key: Key) -> None:
         with self._lock:
+            position = self._append([{"fact": "gone", "key": astuple(key)}])
             self._entries.pop(key, None)
-            position = self._append({"fact": "gone", "key": astuple(key)})
         self._sync(position)
 
     def close(self) -> None:
-        """Rewrite the entries without their history, and close the file."""
-        with self._lock:
-            self._file.close()
-            if self._entries:
-                self._rewrite().close()
-            else:
+        """Rewrite the entries without their history if the run changed any, and close the file."""
+        with disk_faults(self.path), self._lock:
+            if self._file is not None:
+                self._file.close()
+            if not self._entries:
                 self.path.unlink(missing_ok=True)
+            elif self._file is not None:
+                self._rewrite().close()
 
-    def _append(self, *facts: Mapping[str, Any]) -> int:
-        self._written += sum(self._file.write(_line(fact)) for fact in facts)
-        return self._written
+    def _append(self, facts: Iterable[Mapping[str, Any]]) -> int:
+        with disk_faults(self.path):
+            if self._file is None:
+                self._file = self._rewrite()
+            self._written += sum(self._file.write(_line(fact)) for fact in facts)
+            return self._written
 
     def _sync(self, position: int) -> None:
         # Many threads write at once; the first of them syncs for all.
-        with self._sync_lock:
-            if self._synced >= position:
+        with disk_faults(self.path), self._sync_lock:
+            if self._synced >= position or self._file is None:
                 return
             with self._lock:
                 reached = self._written
@@ -175,13 +177,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read_entries(directory: Path, cluster: str) -> list[Entry]:
-    """The entries of the cluster with uid `cluster` in the order of application, empty without a journal. It only reads."""
-    return load(directory, cluster)[0]
-
-
 def load(directory: Path, cluster: str) -> tuple[list[Entry], str]:
-    """The entries as `read_entries` returns them, and a sentence about the journal's damage, "" if it is whole or of another cluster."""
+    """The entries in the order of application, and a sentence about damage, "" if the journal is whole or of another cluster. It only reads."""
     entries: dict[Key, Entry] = {}
     path = directory / _FILE
     try:
@@ -233,9 +230,3 @@ def _replay(entries: dict[Key, Entry], fact: Mapping[str, Any]) -> None:
         entries.pop(key, None)
     elif fact["fact"] == "applied" and key in entries:
         entries[key] = replace(entries[key], done=True)
-
-
-def is_applied(live: Mapping[str, Any]) -> bool:
-    """True if a rehearsal applied `live`, by its field manager, and no other object owns it."""
-    writers = (writer for writer, _ in field_entries(live))
-    return any((each.manager, each.operation) == (MANAGER, "Apply") for each in writers) and not live["metadata"].get("ownerReferences")

@@ -32,6 +32,8 @@ class Result:
 class Manner:
     """Options of an apply: seconds for a deletion, why to replace first, what an earlier run applied, paths to ignore, and force."""
 
+    intend: Callable[[], None]
+    """Records the object on disk; called before the first request that changes something."""
     limit: float
     replace: str = ""
     exists: bool = False
@@ -90,6 +92,7 @@ class Objects:
             if is_current and (contains(before, body) or not self._would_change(before, body, key, resource)):
                 # Taking over fields of kubectl would remove labels, annotations and a restart that people added.
                 return Result(live=before, change="unchanged")
+        manner.intend()
         if before is not None and replace:
             fields = self._immutable_fields(body, key, resource)
             self.delete(key, resource, before, limit)

@@ -14,7 +14,7 @@ from pathlib import Path
 from inferplan.rehearsal.cluster import Cluster, require_owned
 from inferplan.rehearsal.engine.apply.applier import Applier
 from inferplan.rehearsal.engine.apply.inventory import adopt_lost, unrecorded
-from inferplan.rehearsal.engine.apply.journal import ADOPTED, Journal, read_entries
+from inferplan.rehearsal.engine.apply.journal import ADOPTED, Journal, load
 from inferplan.rehearsal.engine.apply.objects import Objects
 from inferplan.rehearsal.engine.apply.prune import Pruner, target_of
 from inferplan.rehearsal.engine.program.monitor import Monitor
@@ -24,7 +24,7 @@ from inferplan.rehearsal.engine.wait.timeouts import spelled
 from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.engine.wait.watching import Watching
 from inferplan.rehearsal.engine.wire.recording import Recording
-from inferplan.rehearsal.errors import BusyError, DiskFullError
+from inferplan.rehearsal.errors import BusyError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +88,7 @@ def _session(
     with exclusive(cluster.directory, command=command), contextlib.closing(cluster.api()) as api:
         watching = Watching(api)
         waiter = Waiter(api=api, watching=watching, listener=report, inspect=f"kubectl --kubeconfig {cluster.kubeconfig}")
-        try:
-            journal = Journal(cluster.directory, cluster.uid)
-        except OSError as error:
-            raise DiskFullError(
-                f"cannot write the journal in {cluster.directory}: {error.strerror}", "free disk space and run the same command again"
-            ) from error
+        journal = Journal(cluster.directory, cluster.uid)
         if journal.damage or not journal.entries() or command == "down":
             lost = adopt_lost(api, journal)
             if journal.damage or lost:
@@ -180,4 +175,4 @@ def last_command(directory: Path) -> str:
 
 def applied(cluster: Cluster) -> list[Target]:
     """The applied objects in the journal of `cluster`, in the order of application."""
-    return [target_of(each) for each in read_entries(cluster.directory, cluster.uid)]
+    return [target_of(each) for each in load(cluster.directory, cluster.uid)[0]]

@@ -1,7 +1,7 @@
 """Why the API server rejects an object, and why one is not ready, from the component that blocks it: the nearest cause."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from inferplan.kube.names import KUEUE_API, QUEUE_LABEL
@@ -67,28 +67,30 @@ def observe_for(watching: Watching, live: Object) -> None:
         watching.observe("apps/v1", _BETWEEN[kind])
 
 
-def why(watching: Watching, live: Object) -> str:
-    """The reason in one sentence, "" if there is none yet."""
-    for owner in chain(watching, live):
-        failure = condition(owner, "ReplicaFailure")
-        if failure.get("status") == "True":
-            return str(failure.get("message", ""))
-        if reason := _queue_reason(watching, owner) or _warning(watching, owner):
-            return reason
-    pods = _pods(watching, live)
-    if message := termination_message(pods):
-        return message
+def why(watching: Watching, live: Object) -> tuple[str, bool]:
+    """The reason in one sentence, "" if there is none yet, and True if no node fits a pod of `live`, or a quota rejects its pods."""
+    owners = chain(watching, live)
+    owned = [live] if live["kind"] == "Pod" else [pod for owner in owners for pod in watching.owned("Pod", owner["metadata"]["uid"])]
+    pods = [pod for pod in owned if condition(pod, "Ready").get("status") != "True"]
+    stuck = any(_rejection_of_pods(owner) for owner in owners)
+    stuck = stuck or any(condition(pod, "PodScheduled").get("reason") == "Unschedulable" for pod in pods)
+    return next(filter(None, _reasons(watching, owners, pods)), ""), stuck
+
+
+def _reasons(watching: Watching, owners: Iterable[Object], pods: Iterable[Object]) -> Iterator[str]:
+    for owner in owners:
+        yield str(_rejection_of_pods(owner).get("message", ""))
+        yield _queue_reason(watching, owner)
+        yield _warning(watching, owner)
+    yield termination_message(pods)
     for pod in pods:
         if reason := _pod_reason(watching, pod):
-            return f"pod {pod['metadata']['name']}: {reason}"
-    return ""
+            yield f"pod {pod['metadata']['name']}: {reason}"
 
 
-def is_unschedulable(watching: Watching, live: Object) -> bool:
-    """True if no node fits a pod of `live`, or a quota rejects its pods."""
-    if any(condition(owner, "ReplicaFailure").get("status") == "True" for owner in chain(watching, live)):
-        return True
-    return any(condition(pod, "PodScheduled").get("reason") == "Unschedulable" for pod in _pods(watching, live))
+def _rejection_of_pods(owner: Object) -> Object:
+    failure = condition(owner, "ReplicaFailure")
+    return failure if failure.get("status") == "True" else {}
 
 
 def termination_message(pods: Iterable[Object]) -> str:
@@ -114,13 +116,6 @@ def chain(watching: Watching, live: Object) -> list[Object]:
     between = _BETWEEN.get(live["kind"])
     owned = watching.owned(between, live["metadata"]["uid"]) if between else ()
     return [live, *(each for child in owned for each in chain(watching, child))]
-
-
-def _pods(watching: Watching, live: Object) -> list[Object]:
-    if live["kind"] == "Pod":
-        return [live]
-    owners = [each["metadata"]["uid"] for each in chain(watching, live)]
-    return [pod for uid in owners for pod in watching.owned("Pod", uid) if condition(pod, "Ready").get("status") != "True"]
 
 
 def _queue_reason(watching: Watching, live: Object) -> str:

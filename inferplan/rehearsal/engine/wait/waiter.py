@@ -18,6 +18,9 @@ from inferplan.rehearsal.errors import ObjectFailed
 Object = dict[str, Any]
 _CHILDLESS: Final = ("ConfigMap", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount")
 
+# Each pod wakes its owner several times, and working out a reason reads all of them.
+_REASON_SECONDS: Final = 1.0
+
 
 class Interrupted(Exception):  # noqa: N818 - not an error of the object
     """The run was interrupted."""
@@ -45,7 +48,8 @@ class Waiter:
         """The object when `check` returns ready. Raises what `ready` raises."""
         self.watching.observe(applied["apiVersion"], applied["kind"])
         reasons.observe_for(self.watching, applied)
-        began, reported = time.monotonic(), ""
+        began = due = time.monotonic()
+        reported, is_woken = "", False
         with self.watching.sleeper(key_of(applied)) as wake:
             while True:
                 wake.clear()
@@ -53,23 +57,24 @@ class Waiter:
                 state = check(current)
                 if state.ready:
                     return current
-                cause = reasons.why(self.watching, current)
+                now = time.monotonic()
+                if is_woken and now < due and not state.failed:
+                    is_woken = self._sleep(wake, due - now)
+                    continue
+                cause, is_stuck = reasons.why(self.watching, current)
                 why = f"{state.why}: {cause}" if cause and cause not in state.why else state.why
                 if state.failed:
                     raise ObjectFailed(self._with_message(current, why), self._inspect(target))
-                waited = time.monotonic() - began
-                left = min(limit - waited, patience := self._patience(current))
+                waited, patience = now - began, IDLE_SECONDS - self.watching.idle.seconds if is_stuck else math.inf
+                left = min(limit - waited, patience)
                 if left <= 0:
                     idle = f"; nothing has changed for {spelled(IDLE_SECONDS)}, and no autoscaler runs here" if patience <= 0 else ""
                     raise _too_late(waited, f"{why}{idle}", self._inspect(target))
                 if why != reported:
                     self.listener(Waiting(target=target, reason=why, seconds=waited, limit=limit))
                     reported = why
-                self._sleep(wake, left)
-
-    def _patience(self, live: Object) -> float:
-        """Seconds left to wait for `live` if nothing changes."""
-        return IDLE_SECONDS - self.watching.idle.seconds if reasons.is_unschedulable(self.watching, live) else math.inf
+                due = now + min(_REASON_SECONDS, left)
+                is_woken = self._sleep(wake, left)
 
     def _with_message(self, live: Object, why: str) -> str:
         """`why` and, for a Job, the termination message of its failed pods."""
@@ -87,14 +92,15 @@ class Waiter:
             return f"the Job failed: {message}"  # the condition names the same pod and exit code
         return f"{why}: {message}" if message and message not in why else why
 
-    def _sleep(self, wake: threading.Event, seconds: float) -> None:
+    def _sleep(self, wake: threading.Event, seconds: float) -> bool:
+        """True if `wake` was set within `seconds`. Raises Interrupted."""
         # `stop` wakes only the threads that wait already.
-        if not (self.watching.stopped or self.watching.lost):
-            wake.wait(seconds)
+        is_woken = not (self.watching.stopped or self.watching.lost) and wake.wait(seconds)
         if self.watching.stopped:
             raise Interrupted
         if self.watching.lost:
             raise ObjectFailed("the API server stopped answering", "run the same command again: it repairs the cluster and continues")
+        return is_woken
 
     def _current(self, applied: Object) -> Object:
         """The newest state, never older than `applied`."""

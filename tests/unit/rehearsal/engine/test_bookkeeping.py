@@ -1,5 +1,6 @@
 """The journal after a crash, the lock of a run, and the order of deletions."""
 
+import errno
 import json
 import os
 import sys
@@ -8,14 +9,14 @@ import pytest
 
 from inferplan.kube.marks import SIGNATURE
 from inferplan.rehearsal.engine.apply.inventory import Inventory
-from inferplan.rehearsal.engine.apply.journal import Journal, load, read_entries
+from inferplan.rehearsal.engine.apply.journal import Journal, load
 from inferplan.rehearsal.engine.apply.prune import waves
 from inferplan.rehearsal.engine.apply.run import exclusive
 from inferplan.rehearsal.engine.plan.states import ResourceState
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wire.recording import Registration
 from inferplan.rehearsal.engine.wire.values import Masked
-from inferplan.rehearsal.errors import BusyError
+from inferplan.rehearsal.errors import BusyError, DiskFullError
 
 
 def state(name, *, depends_on=(), **inputs):
@@ -39,7 +40,7 @@ def killed(journal):
 def test_object_is_recorded_before_its_request(tmp_path):
     journal = Journal(tmp_path, "uid")
     journal.intend(key("a"), "v1", state("a"))
-    (entry,) = read_entries(tmp_path, "uid")
+    (entry,) = load(tmp_path, "uid")[0]
     assert (entry.key, entry.done) == (key("a"), False)
 
 
@@ -65,12 +66,12 @@ def test_incomplete_line_after_a_crash_is_dropped(tmp_path, torn):
     fresh = Journal(tmp_path, "uid")
     assert set(fresh.entries()) == {key("a")}
     fresh.intend(key("c"), "v1", state("c"))
-    assert [each.key for each in read_entries(tmp_path, "uid")] == [key("a"), key("c")]
+    assert [each.key for each in load(tmp_path, "uid")[0]] == [key("a"), key("c")]
 
 
 def test_the_journal_of_another_cluster_is_ignored(tmp_path):
     Journal(tmp_path, "one").intend(key("a"), "v1", state("a"))
-    assert read_entries(tmp_path, "two") == []
+    assert load(tmp_path, "two")[0] == []
     assert Journal(tmp_path, "two").entries() == {}
 
 
@@ -85,6 +86,31 @@ def test_closed_journal_has_entries_only_and_is_deleted_when_empty(tmp_path):
     again.gone(key("a"))
     again.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_changes_nothing_writes_nothing_and_the_next_one_continues(tmp_path):
+    journal = Journal(tmp_path, "uid")
+    journal.intend(key("a"), "v1", state("a"))
+    journal.applied(key("a"))
+    journal.close()
+    before = (tmp_path / "applied.jsonl").stat().st_mtime_ns
+    idle = Journal(tmp_path, "uid")
+    idle.applied(key("a"))
+    idle.close()
+    assert (tmp_path / "applied.jsonl").stat().st_mtime_ns == before
+    Journal(tmp_path, "uid").intend(key("b"), "v1", state("b"))
+    assert [(each.key, each.done) for each in load(tmp_path, "uid")[0]] == [(key("a"), True), (key("b"), False)]
+
+
+def test_a_full_disk_is_an_error_with_a_remedy(tmp_path, monkeypatch):
+    def full(_descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    journal = Journal(tmp_path, "uid")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DiskFullError, match="no space left on the disk that holds "):
+        journal.intend(key("a"), "v1", state("a"))
+    assert journal.entries() == {}
 
 
 def test_only_its_owner_may_read_the_journal(tmp_path):
@@ -107,11 +133,11 @@ def test_equal_long_texts_are_written_once_and_read_as_one_object(tmp_path, end)
     declare(journal, 300)
     end(journal)
     assert (tmp_path / "applied.jsonl").stat().st_size < 2 * len(PROGRAM) + 300 * 1024
-    read = read_entries(tmp_path, "uid")
+    read = load(tmp_path, "uid")[0]
     assert [each.state for each in read] == [each.state for each in journal.entries().values()]
     assert {id(each.state.inputs["data"]["program.py"]) for each in read} == {id(sys.intern(PROGRAM))}, "as in a registration"
     Journal(tmp_path, "uid").close()
-    assert read_entries(tmp_path, "uid") == read
+    assert load(tmp_path, "uid")[0] == read
 
 
 def test_a_long_text_is_on_disk_before_the_object_that_has_it(tmp_path):
@@ -151,13 +177,13 @@ def test_a_crash_within_a_long_text_loses_only_the_object_that_was_not_created(t
     assert load(tmp_path, "uid")[1] == ""
     declare(fresh := Journal(tmp_path, "uid"), 1)
     fresh.close()
-    assert read_entries(tmp_path, "uid")[1].state.inputs["data"]["program.py"] == PROGRAM
+    assert load(tmp_path, "uid")[0][1].state.inputs["data"]["program.py"] == PROGRAM
 
 
 def test_a_map_that_looks_like_a_reference_stays_a_map(tmp_path):
     data = {SIGNATURE: "another meaning", "digest": "0" * 64}
     Journal(tmp_path, "uid").intend(key("a"), "v1", state("a", data=data))
-    assert read_entries(tmp_path, "uid")[0].state.inputs == {"data": data}
+    assert load(tmp_path, "uid")[0][0].state.inputs == {"data": data}
 
 
 def test_a_second_run_names_the_first_its_start_and_the_command_to_type(tmp_path):
