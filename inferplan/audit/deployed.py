@@ -10,7 +10,6 @@ from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
 from inferplan.kube.paths import mapping
-from inferplan.rehearsal.cluster.api import Resource
 from inferplan.rehearsal.engine.wait.object_events import Key
 
 
@@ -30,7 +29,6 @@ class Deployed:
 
     manager: str = ""
     manifests: dict[Key, Manifest] = field(default_factory=dict)
-    resources: dict[Key, Resource] = field(default_factory=dict)
     declared: dict[Key, Manifest] = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
     skipped: list[Manifest] = field(default_factory=list)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from inferplan.audit.manifest import InputError, Manifest, Object, problems
+from inferplan.kube.marks import SIGNATURE, UNKNOWN_TEXT
 from inferplan.kube.paths import mapping
 from inferplan.review.reading.records import GIVE, EventsError, records
 
-_UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 _HIDDEN = "[secret]"
 _GONE = ("delete", "delete-replaced", "discard")
 
@@ -62,9 +62,9 @@ def _body(state: Any, urn: str) -> Object | None:
 def _known(value: Any) -> Any:
     """`value` with placeholders for secrets and unknown values, without the engine's own keys."""
     if isinstance(value, dict):
-        if "4dabf18193072939515e22adb298388d" in value:
+        if SIGNATURE in value:
             return "hidden"
         return {key: _known(item) for key, item in value.items() if key != "__defaults"}
     if isinstance(value, list):
         return [_known(item) for item in value]
-    return "hidden" if value in (_HIDDEN, _UNKNOWN) else value
+    return "hidden" if value in (_HIDDEN, UNKNOWN_TEXT) else value

@@ -123,7 +123,7 @@ def other_managers(change: Change) -> Iterator[Finding]:
 def later_owners(change: Change) -> Iterator[Finding]:
     """Fields that another controller, such as an autoscaler, has set otherwise since this deployer applied them."""
     for key, manifest in change.new.declared.items():
-        live = change.session.get(key, change.new.resources[key]) if key in change.new.manifests else None
+        live = change.live(key, manifest.api_version) if key in change.new.manifests else None
         before = change.old.declared.get(key)
         code = "old-owners" if change.first or (before is not None and before.body == manifest.body) else "owners"
         for path, value in unkept(manifest.body, live) if live else ():

@@ -83,7 +83,7 @@ def _rejections(change: Change) -> Iterator[Finding]:
 
 def _named(session: Session, manifest: Manifest) -> str:
     with contextlib.suppress(Exception):  # a kind that is not served has no scope
-        return str(session.key(manifest, session.resource(manifest)))
+        return str(session.key(manifest))
     return str(manifest.key(manifest.namespace or session.namespace))
 
 

@@ -66,7 +66,6 @@ class Rollout:
         if refused:
             self.result.skipped = [each for each in everything if id(each) not in refused]
             self.result.manifests |= self.before.manifests
-            self.result.resources |= self.before.resources
         return bool(refused)
 
     def _check_release(self, manifest: Manifest) -> None:
@@ -76,7 +75,7 @@ class Rollout:
         except (ObjectFailed, ClusterError) as error:
             self.result.rejections.append(self._rejection(manifest, error))
             return
-        key = self.session.key(manifest, resource)
+        key = self.session.key(manifest)
         known = self.adopts or self.deployer.is_hook(manifest) or key in self.before.declared
         if not known and (live := self.session.get(key, resource)) and not _is_helms(live):
             words = f"{key} exists and cannot be imported into the current release: invalid ownership metadata; missing {_RELEASE}"
@@ -93,42 +92,39 @@ class Rollout:
         if len(self.result.rejections) > rejected and self.deployer.stops == "wave":
             return False
         if wave.waits:
-            waiting = self.session.settle([(each.api_version, self._key(each)) for each in wave.manifests], self.limit)
+            waiting = self.session.settle([(each.api_version, self.session.key(each)) for each in wave.manifests], self.limit)
             waiting |= (
                 {}
                 if self.adopts
-                else dict(self._too_early(wave, {self._key(each) for each in later if each.kind in ("Secret", "ConfigMap")}))
+                else dict(self._too_early(wave, {self.session.key(each) for each in later if each.kind in ("Secret", "ConfigMap")}))
             )
             self.result.surplus |= waiting
             if waiting:
                 return False
         for each in wave.manifests if wave.is_hook else ():
             if "hook-succeeded" in self.deployer.deletion_of(each):
-                self._delete(self._key(each))
-                self.result.manifests.pop(self._key(each), None)
+                self._delete(self.session.key(each), each)
+                self.result.manifests.pop(self.session.key(each), None)
         return True
 
     def _too_early(self, wave: Wave, later: set[Key]) -> Iterator[tuple[Key, str]]:
         """The objects of `wave` whose pods need a Secret or ConfigMap of `later`."""
-        for key, manifest in ((self._key(each), each) for each in wave.manifests):
+        for key, manifest in ((self.session.key(each), each) for each in wave.manifests):
             for each in references(manifest.body):
                 target = Key(each.kind, key.namespace, each.name)
                 if target in later and self.session.get(target, self.session.api.resource("v1", each.kind)) is None:
                     yield key, f"{each.kind} {each.name} does not exist yet: {self.deployer.name} applies it when this object is ready"
-
-    def _key(self, manifest: Manifest) -> Key:
-        return self.session.key(manifest, self.session.resource(manifest))
 
     def _apply(self, manifest: Manifest, *, dry_run: bool = False) -> bool:
         """Apply `manifest` and record the result. Returns True if the object did not exist."""
         session, result, existed, key = self.session, self.result, False, None
         try:
             resource = session.resource(manifest)
-            key = session.key(manifest, resource)
+            key = session.key(manifest)
             if not dry_run:
-                result.declared[key], result.resources[key] = manifest, resource
+                result.declared[key] = manifest
                 if self.deployer.is_hook(manifest) and "before-hook-creation" in self.deployer.deletion_of(manifest):
-                    self._delete(key)
+                    self._delete(key, manifest)
             existed = session.get(key, resource) is not None
             if existed and (several := session.contested(manifest, self.deployer.manager)):
                 result.contested[key] = several
@@ -157,20 +153,20 @@ class Rollout:
             if dry_run:
                 return {}
             self.result.recreated[key] = error.message
-            self._delete(key)
+            self._delete(key, manifest)
             return self.session.apply(manifest, self.deployer.manager, old=old)
 
     def _rejection(self, manifest: Manifest, error: ApiError | ObjectFailed | ClusterError) -> Rejection:
         before = live = None
         with contextlib.suppress(ApiError, ObjectFailed):
-            key = self._key(manifest)
+            key = self.session.key(manifest)
             before, live = self.before.manifests.get(key), self.session.get(key, self.session.resource(manifest))
         return rejection(self.session, manifest, error, before, live)
 
-    def _delete(self, key: Key) -> None:
-        resource = self.result.resources.get(key) or self.before.resources.get(key)
-        if resource is not None and (reason := self.session.delete(key, resource)):
-            self.result.stuck[key] = reason
+    def _delete(self, key: Key, manifest: Manifest) -> None:
+        with contextlib.suppress(ObjectFailed, ClusterError):  # its definition is deleted, and it was deleted with it
+            if reason := self.session.delete(key, self.session.resource(manifest)):
+                self.result.stuck[key] = reason
 
     def _prune(self) -> None:
         """Delete what is no longer declared, in reverse order; nothing after a rejection."""
@@ -180,13 +176,12 @@ class Rollout:
         for key, each in reversed(self.before.manifests.items()):
             if key in result.declared or (each.kind, each.namespace, each.name) in kept:
                 continue
-            result.resources[key] = self.before.resources[key]
             if self.deployer.is_hook(each):
                 continue
             if keeps_all or self.deployer.is_kept(each):
                 result.left[key] = each
             else:
-                self._delete(key)
+                self._delete(key, each)
                 result.deleted[key] = each
 
 

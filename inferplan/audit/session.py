@@ -50,7 +50,7 @@ class Session:
         self._applied: dict[Key, int] = {}
         """The versions of applied objects that the watches have not shown yet."""
         self._lists: dict[Resource, dict[tuple[str, str], Object]] = {}
-        """Copies of whole kinds, so that an audit does not ask for each object by itself; `refresh` forgets them."""
+        """Copies of whole kinds, so that an audit does not ask for each object by itself; `settle` forgets them."""
         for api_version, kind in TABLE["watched"]:
             self.watching.observe(api_version, kind)
 
@@ -62,8 +62,9 @@ class Session:
         """The API resource of `manifest`; pinned definitions are installed. Raises ObjectFailed."""
         return self.objects.resource(manifest.api_version, manifest.kind)
 
-    def key(self, manifest: Manifest, resource: Resource) -> Key:
-        return manifest.key((manifest.namespace or self.namespace) if resource.namespaced else "")
+    def key(self, manifest: Manifest) -> Key:
+        """The identity of `manifest` in the cluster. Raises ObjectFailed."""
+        return manifest.key((manifest.namespace or self.namespace) if self.resource(manifest).namespaced else "")
 
     def put(self, body: Object, *, manager: str = "inferplan-audit") -> Object:
         """Apply an object of the audit's own, such as a node. Raises ApiError."""
@@ -77,7 +78,7 @@ class Session:
         Returns the live object. Raises ApiError, ObjectFailed.
         """
         resource = self.resource(manifest)
-        key = self.key(manifest, resource)
+        key = self.key(manifest)
         body = _body(manifest, key)
         # Servers of webhooks do not run here, and without an answer the API server rejects everything.
         dry_run = dry_run or manifest.kind in TABLE["admission"]
@@ -97,7 +98,7 @@ class Session:
     def contested(self, manifest: Manifest, manager: str) -> list[tuple[str, str]]:
         """The fields of a live object that another manager set otherwise, each with the API server's words."""
         resource = self.resource(manifest)
-        key = self.key(manifest, resource)
+        key = self.key(manifest)
         live = self.get(key, resource)
         if live is None or all(self.is_own(each.manager, manager) for each, _ in entries(live)):
             return []
@@ -113,10 +114,6 @@ class Session:
     def is_own(name: str, manager: str) -> bool:
         """True for the deployer's own field manager, for the audit's, and for the controllers of Kubernetes, whose changes `later_owners` judges."""
         return name in (manager, "kube-controller-manager", "kube-scheduler", "kwok") or name.startswith("inferplan-")
-
-    def refresh(self) -> None:
-        """Forget the copies of kinds, after controllers had time to change objects."""
-        self._lists.clear()
 
     def get(self, key: Key, resource: Resource) -> Object | None:
         """The object as it was when its kind was last read, with what this session changed since."""
@@ -159,7 +156,7 @@ class Session:
             waiting = dict(self._unready(watched))
             quiet = self.watching.idle.seconds
             if quiet >= (_QUIET_SECONDS if waiting else _CALM_SECONDS) or time.monotonic() >= deadline:
-                self.refresh()
+                self._lists.clear()
                 return {key: self._explained(key, why) for key, why in waiting.items()}
             self.history.changed.wait(min(_CALM_SECONDS, deadline - time.monotonic()))
             time.sleep(_PAUSE_SECONDS)  # a hundred changes a second need no hundred looks at every object
