@@ -1,10 +1,12 @@
 """The forecast of one model from the facts of its stack: memory, speed, utilization and price, each with its source or a reason."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from inferplan.kube.facts import Subjects
 from inferplan.kube.paths import mapping
@@ -13,6 +15,9 @@ from inferplan.predict.batches import Replica, Speed
 from inferplan.predict.library import MEASURE, Band, Memory, UnknownSpeedError, band_of, kernels
 from inferplan.predict.profiles import Measured, differences, key_of, load, measured
 from inferplan.review.cost.prices import price_list
+
+if TYPE_CHECKING:
+    from inferplan.predict.traces import Trace
 
 Source = Literal["predicted", "measured", "unknown"]
 
@@ -63,21 +68,21 @@ class Forecast:
     problems: tuple[str, ...] = ()
 
 
-def forecasts(subjects: Subjects, profiles: Mapping[str, Path] | None = None) -> list[Forecast]:
-    """The forecasts of all models with traffic. `profiles` are the files of measured profiles, by model."""
+def forecasts(subjects: Subjects, root: Path, profiles: Mapping[str, Path] | None = None) -> list[Forecast]:
+    """The forecasts of all models with traffic; `root` has its traces. `profiles` are the files of measured profiles, by model."""
     return [
-        forecast(name, facts, subjects.get(("pool", facts.get("pool", "")), {}), (profiles or {}).get(name))
+        forecast(name, facts, subjects.get(("pool", facts.get("pool", "")), {}), root, (profiles or {}).get(name))
         for (kind, name), facts in sorted(subjects.items())
         if kind == "model" and facts.get("traffic")
     ]
 
 
-def forecast(name: str, model: Mapping[str, Any], pool: Mapping[str, Any], profile: Path | None = None) -> Forecast:
+def forecast(name: str, model: Mapping[str, Any], pool: Mapping[str, Any], root: Path, profile: Path | None = None) -> Forecast:
     """The forecast of the model `name` with the facts `model`, on a pool with the facts `pool`, by its `profile` if that still matches."""
     facts = {"model": name, "pool": str(model["pool"]), "replicas": model.get("replicas", 0), "objective": objective_of(model)}
     stale = ""
     try:
-        traffic = traffic_of(model)
+        traffic, _ = traffic_of(model, root)
         try:
             if profile is not None:
                 return _measured(model, pool, traffic, profile, facts)
@@ -116,19 +121,21 @@ def _figures(
     }
 
 
-def traffic_of(model: Mapping[str, Any]) -> Traffic:
-    fact = mapping(model, "traffic")
-    if "problem" in fact:
-        raise UnknownSpeedError(str(fact["problem"]), "Plans and reports cannot say more")
+def traffic_of(model: Mapping[str, Any], root: Path) -> tuple[Traffic, Trace | None]:
+    """The traffic, and its trace. Of a trace plans judge the mean lengths, and the rate of its busiest five minutes."""
+    fact, trace = mapping(model, "traffic"), None
+    if "trace" in fact:
+        from inferplan.predict.traces import read_trace
+
+        trace = read_trace(root / fact["trace"], fact["trace"])
+        means = {"inputTokens": round(trace.prompts.mean()), "outputTokens": round(trace.answers.mean())}
+        fact = {**fact, **means, "requestsPerSecond": trace.busiest}
     prompt = int(fact["inputTokens"])
     cached = prompt * int(fact.get("sharedPrefixPercent", 0)) // 100
     caches = mapping(model, "batching").get("prefixCaching", True)
-    return Traffic(
-        requests_per_second=float(fact["requestsPerSecond"]),
-        input_tokens=prompt,
-        output_tokens=int(fact["outputTokens"]),
-        cached_tokens=min(cached, prompt - 1) if caches else 0,
-    )
+    rate, answer = float(fact["requestsPerSecond"]), int(fact["outputTokens"])
+    shared = min(cached, prompt - 1) if caches else 0
+    return Traffic(requests_per_second=rate, input_tokens=prompt, output_tokens=answer, cached_tokens=shared), trace
 
 
 def objective_of(model: Mapping[str, Any]) -> Objective:

@@ -3,55 +3,39 @@
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.predict.forecast import objective_of, replica_of, traffic_of
 from inferplan.predict.library import UnknownSpeedError
 from inferplan.predict.profiles import first_problem
-from inferplan.predict.simulation import SIGNALS, Event, Outcome, Simulation, rule_of
+from inferplan.predict.simulation import SIGNALS, Event, Number, Outcome, Part, Simulation, rule_of
 from inferplan.predict.traces import Trace
 from inferplan.predict.words import risk, table_of, turn
 from inferplan.review.rendering.text import clean
 from inferplan.review.risks.kinds import DISRUPTIVE
 from inferplan.review.speed import SpeedReview
 
-_NOTICE = 120.0
-"""Seconds between the notice that a spot node is reclaimed and its end."""
-_Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
 
 class IncidentError(ValueError):
     """A file of events that cannot be played: the place, what is allowed, and what to do."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", alias_generator=to_camel)
+class _Limits(Part):
+    lost: Number | None = None
+    late_percent: Number | None = None
 
 
-class _Event(_Part):
-    kind: Literal["nodeLost", "spotReclaimed", "trafficMultiplied", "badRevision"]
-    minute: _Number
-    replicas: Annotated[int, Field(ge=0, lt=1000)] = 1
-    factor: Annotated[_Number, Field(lt=1000)] = 2
-    for_minutes: _Number | None = None
-
-
-class _Limits(_Part):
-    lost: _Number | None = None
-    late_percent: _Number | None = None
-
-
-class Incident(_Part):
+class Incident(Part):
     """Events on one model, and the limits that CI checks."""
 
     name: str = ""
     model: str
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    event: list[_Event] = []
+    event: list[Event] = []
     limits: _Limits = _Limits()
 
     @model_validator(mode="after")
@@ -80,9 +64,9 @@ def read_incident(path: Path, shown: str) -> Incident:
         raise IncidentError(f"{shown} cannot be read: {error}. Write it as docs/prediction.md shows") from None
 
 
-def play(incident: Incident | None, model: Mapping[str, Any], pool: Mapping[str, Any], trace: Trace | None) -> Outcome:
-    """The outcome of `trace`, or of requests at the traffic's rate, with the events of `incident`. Raises UnknownSpeedError."""
-    traffic, objective = traffic_of(model), objective_of(model)
+def play(incident: Incident | None, model: Mapping[str, Any], pool: Mapping[str, Any], root: Path) -> Outcome:
+    """The outcome of the trace, or of requests at the traffic's rate, with the events of `incident`. Raises UnknownSpeedError."""
+    (traffic, trace), objective = traffic_of(model, root), objective_of(model)
     if unsupported := sorted(set(model.get("signals", {})) - set(SIGNALS)):
         names = ", ".join(map(to_camel, SIGNALS))
         rule = f"the scaling rule follows {', '.join(map(to_camel, unsupported))}, which cannot be simulated"
@@ -93,20 +77,12 @@ def play(incident: Incident | None, model: Mapping[str, Any], pool: Mapping[str,
     if trace is None:
         minutes = 60.0 if incident is None else incident.minutes
         trace = _poisson(traffic.requests_per_second, minutes * 60, traffic.input_tokens, traffic.output_tokens)
-    events = []
-    for each in () if incident is None else incident.event:
-        second = each.minute * 60
-        end = second + 60 * (each.for_minutes if each.for_minutes is not None else 10 if each.kind == "badRevision" else 1e6)
-        match each.kind:
-            case "trafficMultiplied":
-                trace = _multiplied(trace, second, end, each.factor)
-            case "badRevision":
-                # `surge` keeps the old replica until its successor is ready, which a bad revision never is.
-                stops = int(model.get("rollout") != "surge")
-                events.append(Event(second=second, replicas=stops, notice=float(model.get("drainSeconds", 60)), until=end))
-            case kind:
-                events.append(Event(second=second, replicas=each.replicas, notice=_NOTICE * (kind == "spotReclaimed")))
-    return Simulation(trace, replica, rule_of(model), (objective.ttft, objective.itl)).run(events)
+    events = () if incident is None else incident.event
+    for each in events:
+        if each.kind == "trafficMultiplied":
+            trace = _multiplied(trace, each.second, each.until, each.factor)
+    others = [each for each in events if each.kind != "trafficMultiplied"]
+    return Simulation(trace, replica, rule_of(model), (objective.ttft, objective.itl)).run(others)
 
 
 def _poisson(rate: float, seconds: float, prompt: int, answer: int) -> Trace:

@@ -30,8 +30,8 @@ _ACTIVATIONS = ((1, 10), (2, 6), (64, 5))
 class UnknownSpeedError(Exception):
     """Nothing measured answers the question; `remedy` says what would."""
 
-    def __init__(self, reason: str, remedy: str) -> None:
-        super().__init__(f"{reason}. {remedy}")
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(f"{reason}. {remedy}" if remedy else reason)
         self.reason = reason
 
 

@@ -9,9 +9,11 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from inferplan.predict.batches import OVERHEAD, Replica
 from inferplan.predict.traces import Trace
@@ -22,6 +24,8 @@ SIGNALS = ("waiting_requests", "kv_cache_percent", "requests_in_flight", "ongoin
 """The figures that a simulated scaler may follow."""
 _MEMORY_SECONDS = 10.0
 _NODE_SECONDS = 180.0
+_NOTICE = 120.0
+"""Seconds between the notice that a spot node is reclaimed and its end."""
 _WAKING_SECONDS = 120.0
 """The time that a request at the gateway counts for a model that scales to zero."""
 
@@ -31,6 +35,7 @@ class Rule:
     """The number of replicas and what it follows; times in seconds.
 
     `start` is the time until a new replica is ready, `period` that of the policies of growth, `window` the low load before a replica stops.
+    A bad revision ends its replica after `drain`; with `surge` it stays until its successor is ready, which a bad revision never is.
     """
 
     least: int
@@ -39,16 +44,36 @@ class Rule:
     start: float = 300.0
     period: float = 300.0
     window: float = 300.0
+    drain: float = 60.0
+    surge: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Event:
-    """Something that happens at `second`: replicas go, or no successor becomes ready until `until`. `notice` is the warning before."""
+class Part(BaseModel):
+    """Part of a file of events."""
 
-    second: float
-    replicas: int = 1
-    notice: float = 0.0
-    until: float = 0.0
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", alias_generator=to_camel)
+
+
+Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Event(Part):
+    """Something that happens: replicas go, `factor` times the traffic comes, or no successor becomes ready."""
+
+    kind: Literal["nodeLost", "spotReclaimed", "trafficMultiplied", "badRevision"]
+    minute: Number
+    replicas: Annotated[int, Field(ge=0, lt=1000)] = 1
+    factor: Annotated[Number, Field(lt=1000)] = 2
+    for_minutes: Number | None = None
+
+    @property
+    def second(self) -> float:
+        return 60 * self.minute
+
+    @property
+    def until(self) -> float:
+        """The second of the end: after ten minutes by default for a bad revision, never for traffic."""
+        return self.second + 60 * (self.for_minutes if self.for_minutes is not None else 10 if self.kind == "badRevision" else 1e6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,10 +224,12 @@ class Simulation:
             self.shrunk_at = now
 
     def _happen(self, event: Event) -> None:
-        self.broken_until = max(self.broken_until, event.until)
-        end = event.second + event.notice
+        stops, end = event.replicas, event.second + {"spotReclaimed": _NOTICE, "badRevision": self.rule.drain}.get(event.kind, 0.0)
+        if event.kind == "badRevision":
+            self.broken_until = max(self.broken_until, event.until)
+            stops = int(not self.rule.surge)
         alive = sorted((each for each in self.servers if each.stopping > event.second), key=lambda each: each.ready_at)
-        for server in alive[: event.replicas]:
+        for server in alive[:stops]:
             self.lost += sum(done > end for done in server.done)
             server.done = sorted(done for done in server.done if done <= end)
             server.stopping = event.second
@@ -214,4 +241,5 @@ def rule_of(model: Mapping[str, Any]) -> Rule:
     batching = model.get("batching", {})
     start, window = (float(batching.get(name, 300)) for name in ("startSeconds", "stabilizationSeconds"))
     times = {"start": start, "period": max(1.0, min(start, 1800)), "window": min(window, 3600)}
-    return Rule(least=int(model["replicas"]), most=int(model["maxReplicas"]), signals=model.get("signals", {}), **times)
+    changes = {"drain": float(model.get("drainSeconds", 60)), "surge": model.get("rollout") == "surge"}
+    return Rule(least=int(model["replicas"]), most=int(model["maxReplicas"]), signals=model.get("signals", {}), **times, **changes)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from inferplan.predict.forecast import Forecast, forecast, hourly_price
@@ -62,7 +63,7 @@ def _smallest(model: str, facts: Mapping[str, Any], name: str, pool: Mapping[str
     def made(replicas: int, sequences: int | None = None) -> Forecast:
         limit = {} if sequences is None else {"maxSequences": sequences}
         batching = {**facts["batching"], "tensorParallelSize": parallel, **limit}
-        return forecast(model, {**facts, "batching": batching, "replicas": replicas, "accelerators": parallel}, pool)
+        return forecast(model, {**facts, "batching": batching, "replicas": replicas, "accelerators": parallel}, pool, Path())
 
     default = made(1)
     if default.source == "unknown" or default.fatal:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from inferplan.predict.library import UnknownSpeedError
+
 _HOLE_SECONDS = 3600
 _WINDOW = 300
 _MOST_TOKENS = 10_000_000
@@ -18,7 +20,7 @@ _OTHERS = (("timestamp", "created_time"), ("input_length", "input_tokens"), ("ou
 _NAMES = tuple((*names, azure) for names, azure in zip(_OTHERS, _AZURE, strict=True))
 
 
-class TraceError(ValueError):
+class TraceError(UnknownSpeedError):
     """A trace that cannot be used: the place, what is allowed, and what to do."""
 
 

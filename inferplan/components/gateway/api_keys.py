@@ -116,7 +116,7 @@ class ApiKeys(pulumi.ComponentResource):
         if self.two_seeds:
             seeds[NEXT_KEY] = material.apply(lambda values: values.seed)
         content = {field: seed.apply(lambda text: keys.server_key(text, model)) for field, seed in seeds.items()}
-        bearer = {CREDENTIAL: content[SECRET_KEY].apply(_bearer)} if plain_text else {}
+        bearer = {CREDENTIAL: content[SECRET_KEY].apply("Bearer {}".format)} if plain_text else {}
         secret = self._secret(name, server_key_secret(model), namespace, {**content, **bearer})
         # Depends on the Secret's live name: a pod that restarts because the key changed must find the new key.
         fingerprints = {
@@ -174,14 +174,6 @@ class ApiKeys(pulumi.ComponentResource):
             ),
             type="Opaque",
             # `data`, not `stringData`: with server-side apply a field removed from `stringData` stays in the cluster.
-            data={key: value.apply(_base64) for key, value in content.items()},
+            data={key: value.apply(lambda text: base64.b64encode(text.encode()).decode()) for key, value in content.items()},
             opts=pulumi.ResourceOptions(parent=self),
         )
-
-
-def _bearer(key: str) -> str:
-    return f"Bearer {key}"
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from inferplan.kube.facts import read
 from inferplan.operations.errors import OperationError, RequestError, unknown
-from inferplan.operations.planning.speed import incident_at, outcome_of, with_traces
+from inferplan.operations.planning.speed import incident_at, outcome_of
 from inferplan.operations.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def simulated(workspace: Workspace, model: str, file: Path | None) -> tuple[Outc
     incident = None if file is None else incident_at(file, str(file))
     if incident is not None and incident.model != model:
         raise RequestError(f"{file}: the incident is of model {incident.model!r}, not {model}. Simulate that model, or correct the file.")
-    subjects = with_traces(read(workspace.record().outputs) or {}, workspace.root)
+    subjects = read(workspace.record().outputs) or {}
     outcome = outcome_of(incident, subjects, model, workspace.root)
     if isinstance(outcome, str):
         raise OperationError(f"{model} cannot be simulated: {outcome}")

@@ -36,7 +36,7 @@ def forecasts_of(outputs: Mapping[str, Any], root: Path, stack: str) -> list[For
         return []
     from inferplan.predict.forecast import forecasts
 
-    return forecasts(with_traces(subjects, root), profile_files(root, stack))
+    return forecasts(subjects, root, profile_files(root, stack))
 
 
 def speed_table(per_model: list[Forecast]) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
@@ -63,8 +63,7 @@ def read_speed(stack: str, before: Subjects, after: Subjects) -> SpeedReview:
 
     root = project_root()
     profiles = profile_files(root, stack)
-    before, after = with_traces(before, root), with_traces(after, root)
-    reviewed = review(forecasts(before, profiles), forecasts(after, profiles))
+    reviewed = review(forecasts(before, root, profiles), forecasts(after, root, profiles))
     paths = sorted((root / "incidents" / stack).glob("*.toml"))
     if not paths:
         return reviewed
@@ -89,35 +88,14 @@ def outcome_of(incident: Incident | None, subjects: Subjects, model: str, root: 
     """The outcome of `incident`, or of its traffic alone, on `model`; or the reason why there is none."""
     from inferplan.predict.incidents import play
     from inferplan.predict.library import UnknownSpeedError
-    from inferplan.predict.traces import read_trace
 
     facts = subjects.get(("model", model), {})
     if not facts.get("traffic"):
         return f"{model} has no traffic"
     try:
-        file = facts["traffic"].get("trace")
-        trace = None if file is None or "problem" in facts["traffic"] else read_trace(root / file, file)
-        return play(incident, facts, subjects["pool", facts["pool"]], trace)
+        return play(incident, facts, subjects["pool", facts["pool"]], root)
     except UnknownSpeedError as error:
         return str(error)
-
-
-def with_traces(subjects: Subjects, root: Path) -> Subjects:
-    """`subjects` with the figures of each trace: its mean lengths, and the rate of its busiest five minutes."""
-    result = dict(subjects)
-    for (kind, name), facts in subjects.items():
-        traffic = facts.get("traffic", {}) if kind == "model" else {}
-        if "trace" not in traffic:
-            continue
-        from inferplan.predict.traces import TraceError, read_trace
-
-        try:
-            trace = read_trace(root / traffic["trace"], traffic["trace"])
-            figures = {"inputTokens": round(trace.prompts.mean()), "outputTokens": round(trace.answers.mean())}
-            result[kind, name] = {**facts, "traffic": {**traffic, **figures, "requestsPerSecond": trace.busiest}}
-        except TraceError as error:
-            result[kind, name] = {**facts, "traffic": {**traffic, "problem": str(error)}}
-    return result
 
 
 def keep_profiles(workspace: Workspace, result: BenchmarkResult) -> list[Path]:

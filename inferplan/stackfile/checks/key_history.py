@@ -22,7 +22,9 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
         returned = [(index, version) for index, version in enumerate(_keys(settings, name)) if version in _spent(settings, name)]
         for index, version in returned:
             yield SpecError(("consumers", name, "keys", index), _returned(settings, name, version))
-        if not returned and (name in missing or (name in records and _differs(records[name], record))):
+        if not returned and (
+            name in missing or (name in records and (records[name].issued, records[name].versions) != (record.issued, record.versions))
+        ):
             path: KeyPath = (_SECTION, name) if name in records else ("consumers", name, "keys")
             yield SpecError(path, _unrecorded(settings, name, record))
 
@@ -52,10 +54,6 @@ def _unrecorded(settings: StackSettings, name: str, record: KeyRecord) -> str:
     if record.versions - spent:
         return f"Versions of {name} that are neither in keys ({listed(keys)}) nor spent: {gone}. {remedy}, or restore them."
     return f"Version {record.issued} of {name} is not recorded as issued. {remedy}."
-
-
-def _differs(one: KeyRecord, other: KeyRecord) -> bool:
-    return (one.issued, one.versions) != (other.issued, other.versions)
 
 
 def _keys(settings: StackSettings, name: str) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ library()
 
 
 def one(facts, **pool) -> Any:
-    (found,) = forecasts(stack(facts, **pool))
+    (found,) = forecasts(stack(facts, **pool), Path())
     return found
 
 
@@ -99,7 +100,7 @@ def test_without_the_library_a_plan_says_what_to_install(monkeypatch):
 
 
 def test_the_report_compares_both_sides_in_one_sentence():
-    before, after = (forecasts(stack(model(traffic={"requestsPerSecond": rate}))) for rate in (6, 60))
+    before, after = (forecasts(stack(model(traffic={"requestsPerSecond": rate})), Path()) for rate in (6, 60))
     found = review(before, after)
     risk = next(each for each in found.risks if each.cause.startswith("p95 time to first token"))
     assert risk.name == "chat"

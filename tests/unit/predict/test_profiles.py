@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ def kept(tmp_path, facts, pool, **changes):
 
 
 def one(facts, pool, profiles) -> Any:
-    (found,) = forecasts(stack(facts, **pool), profiles)
+    (found,) = forecasts(stack(facts, **pool), Path(), profiles)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,12 +78,12 @@ def test_growth_keeps_the_period_of_the_policy():
 
 def test_a_lost_node_loses_what_ran_and_what_comes_until_it_is_back():
     rule = Rule(least=1, most=1, start=300)
-    alone = run(5, 3600, rule=rule, events=[Event(second=600)])
-    two = run(5, 3600, rule=Rule(least=2, most=2, start=300), events=[Event(second=600)])
+    alone = run(5, 3600, rule=rule, events=[Event(kind="nodeLost", minute=10)])
+    two = run(5, 3600, rule=Rule(least=2, most=2, start=300), events=[Event(kind="nodeLost", minute=10)])
     # 180 s for the node and 300 s to load, at five requests a second.
     assert alone.lost == pytest.approx(480 * 5, rel=0.1)
     assert 0 <= two.lost < 20
-    notice = run(5, 3600, rule=Rule(least=2, most=2, start=300), events=[Event(second=600, notice=120)])
+    notice = run(5, 3600, rule=Rule(least=2, most=2, start=300), events=[Event(kind="spotReclaimed", minute=10)])
     assert notice.lost == 0
 
 
@@ -126,15 +127,15 @@ def test_an_incident_tells_one_replica_from_three(tmp_path):
     library()
     found = incident(tmp_path)
     facts = model(traffic={"requestsPerSecond": 2}, slo={"ttft": "2s", "itl": "100ms"}, drainSeconds=60, rollout="inPlace")
-    alone = play(found, facts | {"replicas": 1, "maxReplicas": 1}, POOL, None)
-    three = play(found, facts | {"replicas": 3, "maxReplicas": 3}, POOL, None)
+    alone = play(found, facts | {"replicas": 1, "maxReplicas": 1}, POOL, Path())
+    three = play(found, facts | {"replicas": 3, "maxReplicas": 3}, POOL, Path())
     assert alone.lost > 1000
     assert three.lost < 100
     assert found.broken(alone).startswith(f"{alone.lost:,} requests lost, allowed are 100")
     assert found.broken(three) == ""
     # The same requests in every run, ten minutes of them twice.
     assert alone.requests == three.requests == pytest.approx(2 * 3600 + 2 * 600, rel=0.05)
-    assert play(found, facts | {"replicas": 3, "maxReplicas": 3}, POOL, None) == three
+    assert play(found, facts | {"replicas": 3, "maxReplicas": 3}, POOL, Path()) == three
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_multiplied_traffic_stays_in_order():
 def test_a_rule_on_another_signal_names_those_that_can_be_simulated():
     facts = model(replicas=1, maxReplicas=3) | {"signals": {"queue_milliseconds": 50.0}}
     with pytest.raises(UnknownSpeedError) as caught:
-        play(None, facts, POOL, None)
+        play(None, facts, POOL, Path())
     assert str(caught.value).startswith(
         "the scaling rule follows queueMilliseconds, which cannot be simulated. Simulated are waitingRequests, "
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +32,9 @@ def test_the_cheapest_candidate_meets_the_objective_and_fewer_replicas_do_not():
     assert best.forecast.speed.ttft <= limits.ttft
     assert best.forecast.speed.itl <= limits.itl
     assert best.monthly == min(each.monthly for each in (best, *others))
-    fewer = forecast("chat", facts | {"replicas": best.replicas - 1, "accelerators": best.parallel}, L40S if best.pool == "l40s" else H100)
+    fewer = forecast(
+        "chat", facts | {"replicas": best.replicas - 1, "accelerators": best.parallel}, L40S if best.pool == "l40s" else H100, Path()
+    )
     assert best.replicas == 1 or fewer.speed is None or fewer.speed.itl > limits.itl or fewer.speed.ttft > limits.ttft
     assert all(any("more a month" in text for text in gives_up(each, best)) for each in others if each.monthly > best.monthly)
     assert any(each.startswith("gaudi: aiconfigurator 0.12.0 has no measured kernels for gaudi-2") for each in reasons)

@@ -61,7 +61,7 @@ def declare_nodes(
                 identity=identity,
                 created=cluster.create is not None,
                 images=_images(name, sections),
-                directories=_directories(name, sections),
+                directories=[each.path for each in sections.storage.values() if isinstance(each, NodeDiskStoreSpec) and each.pool == name],
                 opts=options,
             )
     automatic = {name: pool for name, pool in pools.items() if pool.is_auto_mode}
@@ -118,10 +118,6 @@ class AutoModeSettings(pulumi.ComponentResource):
             )
         self.ready: tuple[pulumi.Resource, ...] = tuple(ready)
         self.register_outputs({})
-
-
-def _directories(pool: str, sections: Sections) -> list[str]:
-    return [store.path for store in sections.storage.values() if isinstance(store, NodeDiskStoreSpec) and store.pool == pool]
 
 
 def _images(pool: str, sections: Sections) -> int:

@@ -89,10 +89,6 @@ def _nat_gateways(world: World) -> int:
     return max(Counter(zones[each] for each in subnets if zones[each] in world.cluster.zones).values(), default=0)
 
 
-def _clusters(world: World) -> int:
-    return sum(name != world.cluster.name for name in world.ask("eks", "list_clusters")["clusters"])
-
-
 def _needs(world: World) -> Iterator[tuple[str, str, int, Callable[[World], int]]]:
     """Yield the service of each quota, its name, how many resources the stack creates, and how to count those of others."""
     create = world.cluster.create
@@ -103,7 +99,7 @@ def _needs(world: World) -> Iterator[tuple[str, str, int, Callable[[World], int]
         addresses = len(world.cluster.zones) if create.nat == "perZone" else 1
         yield "ec2", "EC2-VPC Elastic IPs", addresses, _others("describe_addresses", "Addresses")
     if create is not None:
-        yield "eks", "Clusters", 1, _clusters
+        yield "eks", "Clusters", 1, lambda world: sum(name != world.cluster.name for name in world.ask("eks", "list_clusters")["clusters"])
     systems = sum(isinstance(each, EfsStoreSpec) and each.file_system_id is None for each in world.sections.storage.values())
     if systems:
         yield "elasticfilesystem", "File systems per account", systems, _others("describe_file_systems", "FileSystems", "efs")
