@@ -93,11 +93,7 @@ class Rollout:
             return False
         if wave.waits:
             waiting = self.session.settle([(each.api_version, self.session.key(each)) for each in wave.manifests], self.limit)
-            waiting |= (
-                {}
-                if self.adopts
-                else dict(self._too_early(wave, {self.session.key(each) for each in later if each.kind in ("Secret", "ConfigMap")}))
-            )
+            waiting |= dict(self._too_early(wave, later))
             self.result.surplus |= waiting
             if waiting:
                 return False
@@ -107,13 +103,13 @@ class Rollout:
                 self.result.manifests.pop(self.session.key(each), None)
         return True
 
-    def _too_early(self, wave: Wave, later: set[Key]) -> Iterator[tuple[Key, str]]:
-        """The objects of `wave` whose pods need a Secret or ConfigMap of `later`."""
-        for key, manifest in ((self.session.key(each), each) for each in wave.manifests):
-            for each in references(manifest.body):
-                target = Key(each.kind, key.namespace, each.name)
-                if target in later and self.session.get(target, self.session.api.resource("v1", each.kind)) is None:
-                    yield key, f"{each.kind} {each.name} does not exist yet: {self.deployer.name} applies it when this object is ready"
+    def _too_early(self, wave: Wave, later: list[Manifest]) -> Iterator[tuple[Key, str]]:
+        """The objects of `wave` whose pods need a Secret or ConfigMap of `later`; none in a state that runs already."""
+        names = {each.key(each.namespace or self.session.namespace) for each in later}
+        for key, each in ((self.session.key(manifest), each) for manifest in wave.manifests for each in references(manifest.body)):
+            target = Key(each.kind, key.namespace, each.name)
+            if not self.adopts and target in names and self.session.get(target, self.session.api.resource("v1", each.kind)) is None:
+                yield key, f"{each.kind} {each.name} does not exist yet: {self.deployer.name} applies it when this object is ready"
 
     def _apply(self, manifest: Manifest, *, dry_run: bool = False) -> bool:
         """Apply `manifest` and record the result. Returns True if the object did not exist."""
