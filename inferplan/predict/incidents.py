@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import numpy as np
 from pydantic import Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from inferplan.predict.arrays import np
 from inferplan.predict.forecast import objective_of, replica_of, traffic_of
 from inferplan.predict.library import UnknownSpeedError
 from inferplan.predict.profiles import first_problem
@@ -20,7 +20,7 @@ from inferplan.review.risks.kinds import DISRUPTIVE
 from inferplan.review.speed import SpeedReview
 
 
-class IncidentError(ValueError):
+class IncidentError(UnknownSpeedError):
     """A file of events that cannot be played: the place, what is allowed, and what to do."""
 
 

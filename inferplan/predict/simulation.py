@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from inferplan.predict.arrays import np
 from inferplan.predict.batches import OVERHEAD, Replica
 from inferplan.predict.traces import Trace
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
-
+from inferplan.predict.arrays import np
 from inferplan.predict.library import UnknownSpeedError
 
 _HOLE_SECONDS = 3600

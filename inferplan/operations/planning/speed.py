@@ -76,23 +76,26 @@ def read_speed(stack: str, before: Subjects, after: Subjects) -> SpeedReview:
 
 def incident_at(path: Path, shown: str) -> Incident:
     """The incident in the file `path`. Raises RequestError for a file with errors."""
-    from inferplan.predict.incidents import IncidentError, read_incident
+    from inferplan.predict.library import UnknownSpeedError
 
     try:
+        from inferplan.predict.incidents import read_incident
+
         return read_incident(path, shown)
-    except IncidentError as error:
+    except UnknownSpeedError as error:
         raise RequestError(str(error)) from error
 
 
 def outcome_of(incident: Incident | None, subjects: Subjects, model: str, root: Path) -> Outcome | str:
     """The outcome of `incident`, or of its traffic alone, on `model`; or the reason why there is none."""
-    from inferplan.predict.incidents import play
     from inferplan.predict.library import UnknownSpeedError
 
     facts = subjects.get(("model", model), {})
     if not facts.get("traffic"):
         return f"{model} has no traffic"
     try:
+        from inferplan.predict.incidents import play
+
         return play(incident, facts, subjects["pool", facts["pool"]], root)
     except UnknownSpeedError as error:
         return str(error)

@@ -126,3 +126,18 @@ def test_facts_without_traffic_load_nothing_of_it():
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "[] []\n"
+
+
+@pytest.mark.parametrize(
+    "question", ["forecast.traffic_of({'traffic': {'trace': 'monday.jsonl'}}, Path())", "speed.incident_at(Path('fire.toml'), 'fire.toml')"]
+)
+def test_without_numpy_an_error_says_what_to_install(question):
+    """A fresh interpreter, because this one has imported numpy."""
+    program = f"""import sys; sys.modules["numpy"] = None
+from pathlib import Path
+from inferplan.operations.planning import speed
+from inferplan.predict import forecast
+{question}"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "Error: numpy is not installed, so no trace is read" in result.stderr.splitlines()[-1]
+    assert result.stderr.endswith("Install it: pip install 'inferplan[predict]'\n")
