@@ -195,6 +195,7 @@ def test_start_succeeds_after_start_that_was_killed_at_any_moment(own_state):
     for moment in (
         "pki/ca.crt",
         "pki/tokens.key",
+        "pki/admin.csv",
         "kubeconfig",
         "stages.yaml",
         "logs/etcd.log",

@@ -198,7 +198,7 @@ def test_given_subnets_take_the_place_of_a_network():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"region": "us-east-9"}, "did you mean 'us-east-2'"),
+        ({"region": "us-east-9"}, "Did you mean 'us-east-2'"),
         ({"name": "a b"}, "name"),
         (created_with(kubernetesVersion="1.21"), "Use 1.32 to 1.36"),
         (created_with(kubernetesVersion="1.34.2"), "which has no patch number. Use 1.32 to 1.36"),

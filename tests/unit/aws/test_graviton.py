@@ -84,7 +84,7 @@ def test_a_model_on_graviton_is_rejected():
         ({"instanceTypes": ["m9z.xlarge"]}, "'m9z.xlarge' is not a known instance type"),
         (
             {"instanceTypes": ["m6i.largest"]},
-            "'m6i.largest' is not a known instance type; did you mean 'm6i.large'. Allowed: m6i.large, m6i.xlarge",
+            "'m6i.largest' is not a known instance type. Did you mean 'm6i.large'? Allowed: m6i.large, m6i.xlarge",
         ),
     ],
 )

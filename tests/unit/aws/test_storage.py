@@ -179,7 +179,7 @@ def test_a_created_file_system_is_mounted_by_its_access_point_and_over_tls_only(
             {"kind": "efs", "fileSystemId": "fs-01234567", "accessPointId": "fsap-01234567", "backup": False},
             "backup cannot be set for the existing file system fs-01234567",
         ),
-        ({"kind": "efs", "throughputMode": "elastc"}, "did you mean 'elastic'"),
+        ({"kind": "efs", "throughputMode": "elastc"}, "Did you mean 'elastic'"),
         ({"kind": "efs", "throughputMode": "provisioned"}, "Use elastic"),
     ],
 )

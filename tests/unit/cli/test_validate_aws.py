@@ -38,7 +38,7 @@ SYSTEM = "    system: {provider: eks, instanceTypes: [m7i.2xlarge], size: {min: 
     ("stack", "old", "new", "said"),
     [
         ("prod", SYSTEM, SYSTEM + SYSTEM, "nodePools.system: Duplicate key 'system', first on line"),
-        ("prod", "region: us-east-1", "region: us-eat-1", "cluster.region: 'us-eat-1' is not a known region; did you mean 'us-east-1'"),
+        ("prod", "region: us-east-1", "region: us-eat-1", "cluster.region: 'us-eat-1' is not a known region. Did you mean 'us-east-1'?"),
         ("prod", "bucket: acme-inference-prod-weights", "bucket: Acme_Weights", "storage.weights.bucket: 'Acme_Weights' is not a valid bucket name"),
         ("prod", "bucket: acme-inference-prod-weights", "bucket: 10.0.0.1", "storage.weights.bucket: '10.0.0.1' is not a valid bucket name"),
         ("prod", 'admins: ["arn:aws:iam::111122223333:role/platform-engineers"]', "admins: []", "cluster.create.admins: An empty list is not valid. Expected at least 1 entry."),

@@ -97,8 +97,8 @@ def test_the_intent_shows_what_the_user_wrote_and_nothing_else():
 @pytest.mark.parametrize(
     ("make", "fields", "said"),
     [
-        (existing, {"accelerator": "gaudi2"}, "did you mean 'gaudi-2'"),
-        (simulated, {"accelerator": "nvidia-l40s", "instanceType": "g6e.4xlrge"}, "did you mean 'g6e.4xlarge'"),
+        (existing, {"accelerator": "gaudi2"}, "Did you mean 'gaudi-2'"),
+        (simulated, {"accelerator": "nvidia-l40s", "instanceType": "g6e.4xlrge"}, "Did you mean 'g6e.4xlarge'"),
         (
             simulated,
             {"accelerator": "nvidia-l4", "instanceType": "g6e.4xlarge"},

@@ -117,7 +117,7 @@ def test_bfloat16_and_fp8_follow_the_cuda_compute_capability():
     [("h100", "nvidia-h100"), ("Gaudi2", "gaudi-2"), ("NVIDIA_L40S", "nvidia-l40s"), ("nvidia-l40", "nvidia-l40s"), ("gaudi-4", "gaudi-")],
 )
 def test_an_unknown_accelerator_is_answered_with_the_nearest_name_and_all_allowed_ones(written, meant):
-    with pytest.raises(ValueError, match=f"did you mean '{meant}") as refused:
+    with pytest.raises(ValueError, match=f"Did you mean '{meant}") as refused:
         lookup(written)
     assert repr(written) in str(refused.value)
     assert all(name in str(refused.value) for name in accelerators())
@@ -127,7 +127,7 @@ def test_an_unknown_accelerator_is_answered_with_the_nearest_name_and_all_allowe
 def test_a_name_like_no_other_gets_no_guess_and_a_short_answer(written):
     with pytest.raises(ValueError, match="Allowed: nvidia-t4") as refused:
         lookup(written)
-    assert "did you mean" not in str(refused.value)
+    assert "Did you mean" not in str(refused.value)
     assert len(str(refused.value)) < 500
 
 
@@ -135,7 +135,7 @@ def test_a_machine_is_found_by_name_and_by_card():
     assert machine("g6e.12xlarge").accelerator_count == 4
     assert {row.name for row in machines_of("nvidia-h100")} == {"p5.4xlarge", "p5.48xlarge"}
     assert all(row.accelerator_count == 0 for row in machines_of(None))
-    with pytest.raises(ValueError, match=r"did you mean 'g6e\.4xlarge'"):
+    with pytest.raises(ValueError, match=r"Did you mean 'g6e\.4xlarge'"):
         machine("g6e-4xlarge")
 
 
