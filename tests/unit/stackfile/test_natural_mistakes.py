@@ -147,7 +147,7 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("local", f"{VLLM}.gpus", "2", ("'gpus'", "'accelerators'")),
     ("local", f"{VLLM}.replicaCount", "2", ("'replicaCount'", "'replicas'")),
     ("local", f"{VLLM}.tensor_parallel_size", "2", ("'tensor_parallel_size'", "'tensorParallelSize'")),
-    ("local", f"{VLLM}.nodeSelector", "{a: b}", ("'nodeSelector'", "'affinity'")),
+    ("local", f"{VLLM}.nodeSelector", "{a: b}", ("'nodeSelector'", "affinity: {requiredNodes: [{key: ")),
     ("local", f"{VLLM}.autoscaling", "{min: 1, max: 4}", ("'autoscaling'", "write replicas: {min: 1, max: 4}")),
     ("local", f"{VLLM}.resources", "{limits: {nvidia.com/gpu: 1}}", ("'limits'", "resources: {cpu: '4', memory: 16Gi}")),
     ("local", f"{VLLM}.traffic", "{rps: 4}", ("'rps'", "'requestsPerSecond'")),
