@@ -103,7 +103,9 @@ def _explained(text: str, source: Path, program: str) -> str:
     place = _PLACE.search(message)
     remedy = "Run `helm dependency build` first." if "missing in charts/" in message else "Correct the chart or its values."
     main = "Chart.yaml" if program == "Helm" else "kustomization.yaml"
-    return f"{source / (place[1].partition('/')[2] or place[1]) if place else f'{source / main}:1'}: {program} cannot render it: {message.rstrip('.')}. {remedy}"
+    # Helm names the chart first, which need not be the name of its folder.
+    where = source / (place[1].partition("/")[2] or place[1]) if place else f"{source / main}:1"
+    return f"{where}: {program} cannot render it: {message.rstrip('.')}. {remedy}"
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ def outages(change: Change) -> Iterator[Finding]:
             moved = (
                 each
                 for each in differences(declared.body if declared else {}, manifest.body)
-                if re.search("^spec.selector|targetPort", each)
+                if re.search(r"^spec\.selector|targetPort", each)
             )
             field = next(moved, STRATEGIES.get(next((each.kind for each in servers), ""), "spec.selector"))
             yield finding("accepted-gap" if accepted else "gap", key, field, reason, manifest)

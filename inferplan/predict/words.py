@@ -78,7 +78,7 @@ def _time(each: Forecast | None, name: str) -> float:
 
 
 def _misses(each: Forecast, old: Forecast | None = None) -> Iterator[tuple[str, str]]:
-    """Name and sentence of each time that misses the objective, before and after. Within the band of the error it is neither kept nor missed."""
+    """Each time (TTFT, ITL) that misses its objective, with a sentence before and after. A time within the error band neither keeps nor misses it."""
     for name, title in (("ttft", "time to first token"), ("itl", "inter-token latency")):
         limit, value = getattr(each.objective, name), _time(each, name)
         if each.traffic is not None and value / (1 + getattr(each.band, name, 0.0)) > (limit or 0.0):
@@ -94,7 +94,8 @@ def review(before: Sequence[Forecast], after: Sequence[Forecast]) -> SpeedReview
     was = {each.model: each for each in before}
     pairs = [(was.get(each.model), each) for each in after]
     rows = [
-        [turn("" if old is None else clean(row(old)[index]), clean(cell)) for index, cell in enumerate(row(each))] for old, each in pairs
+        [turn(clean(first), clean(cell)) for first, cell in zip(row(old) if old else ("",) * len(COLUMNS), row(each), strict=True)]
+        for old, each in pairs
     ]
     table = table_of("Speed and capacity", COLUMNS, rows, map(clean, notes(after)))
     return SpeedReview((table,), tuple(risk for old, each in pairs for risk in _risks(old, each)))

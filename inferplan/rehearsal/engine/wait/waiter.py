@@ -18,9 +18,9 @@ from inferplan.rehearsal.errors import ObjectFailed
 Object = dict[str, Any]
 _CHILDLESS: Final = ("ConfigMap", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount")
 
-# Each pod wakes its owner several times, and working out a reason reads all of them. Many objects wait long when a stack is large, so each looks
-# again after a tenth of the time that it has waited, within these seconds.
-_REASON_SECONDS: Final = (1.0, 10.0)
+# Each pod wakes its owner several times, and working out a reason reads all of them. In a large stack many objects wait long. So the next
+# look comes after a tenth of the time waited, within these seconds.
+_SHORTEST, _LONGEST = 1.0, 10.0
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error of the object
@@ -74,8 +74,7 @@ class Waiter:
                 if why != reported:
                     self.listener(Waiting(target=target, reason=why, seconds=waited, limit=limit))
                     reported = why
-                shortest, longest = _REASON_SECONDS
-                due = now + min(max(shortest, waited / 10), longest, left)
+                due = now + min(max(_SHORTEST, waited / 10), _LONGEST, left)
                 is_woken = self._sleep(wake, left)
 
     def _with_message(self, live: Object, why: str) -> str:
