@@ -25,17 +25,17 @@ def outages(change: Change) -> Iterator[Finding]:
         seconds = change.session.history.gap(key, change.since)
         if not change.session.history.endpoints(key):
             yield from _without(change, key, manifest, servers, had=seconds > 0)
-        elif seconds > _SHORTEST_GAP:
+            continue
+        differing = differences(declared.body if declared else {}, manifest.body)
+        moved = next((each for each in differing if re.search(r"^spec\.selector|targetPort", each)), "")
+        # New pods are Ready at once here; if the Service itself moved to them, any gap lasts as long as a server really needs.
+        if seconds > (0 if moved else _SHORTEST_GAP):
             before, names = change.old.selected(key.namespace, selector), ", ".join(map(str, servers)) or "none"
             accepted = bool(servers) and all(_stops_first(each) and _stops_first(before.get(name)) for name, each in servers.items())
             really = f"really until a server of {names} has loaded its model"
-            reason = f"no ready endpoint for {spelled(seconds)} in the simulated cluster, where servers start at once; {really}"
-            moved = (
-                each
-                for each in differences(declared.body if declared else {}, manifest.body)
-                if re.search(r"^spec\.selector|targetPort", each)
-            )
-            field = next(moved, STRATEGIES.get(next((each.kind for each in servers), ""), "spec.selector"))
+            length = spelled(seconds) if seconds > _SHORTEST_GAP else "a moment"
+            reason = f"no ready endpoint for {length} in the simulated cluster, where servers start at once; {really}"
+            field = moved or STRATEGIES.get(next((each.kind for each in servers), ""), "spec.selector")
             yield finding("accepted-gap" if accepted else "gap", key, field, reason, manifest)
 
 
