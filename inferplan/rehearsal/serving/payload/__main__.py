@@ -31,8 +31,7 @@ class Stubs:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.models: dict[str, Model] = {}
-        self.listeners: dict[tuple[str, str], Listener] = {}
-        self.grpc: dict[tuple[str, str], Any] = {}
+        self.listeners: dict[tuple[str, str], Any] = {}
         self.pods: dict[str, Any] | None = None
         self.digest = ""
         self.site: dict[str, Any] = {}
@@ -64,15 +63,13 @@ class Stubs:
         """Have a listener for each model and protocol in `ports`, and none for others."""
         for key in [each for each in self.listeners if each not in ports]:
             self.listeners.pop(key).close()
-        for key in [each for each in self.grpc if each not in ports]:
-            await self.grpc.pop(key).stop(None)
-        for key, port in ports.items():
-            if key[1] == _GRPC and key not in self.grpc:
+        for key in [each for each in ports if each not in self.listeners]:
+            if key[1] == _GRPC:
                 from inferplan.rehearsal.serving.payload.rpc import serve
 
-                self.grpc[key] = await serve(self.models[key[0]], port)
-            elif key[1] != _GRPC and key not in self.listeners:
-                self.listeners[key] = Listener(port, self._connection(key))
+                self.listeners[key] = await serve(self.models[key[0]], ports[key])
+            else:
+                self.listeners[key] = Listener(ports[key], self._connection(key))
 
     def _connection(self, key: tuple[str, str]) -> Any:
         model, kind = self.models[key[0]], key[1]
@@ -98,9 +95,9 @@ class Stubs:
         return connected
 
     async def _open(self, name: str) -> None:
-        """Listen for `name` while it has a Ready replica: without one, a Service rejects connections."""
+        """Listen for `name` while it has a Ready replica: without one, a Service rejects connections. gRPC answers UNAVAILABLE then."""
         for key, each in list(self.listeners.items()):
-            if key[0] == name:
+            if key[0] == name and key[1] != _GRPC:
                 await each.set_open(wanted=bool(self.models[name].ready()))
 
     async def take(self, kind: str, pod: Any) -> None:

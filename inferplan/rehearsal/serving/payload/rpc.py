@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import grpc
+import tritonclient
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
+from grpclib.server import Server
 
 from inferplan.rehearsal.serving.payload.protocols import prompt_of, spoken, tensors_of, words_of
-from inferplan.rehearsal.serving.payload.replicas import Model, Replica
+from inferplan.rehearsal.serving.payload.replicas import Model
 from inferplan.rehearsal.serving.payload.web import Denied
 
 _SERVICE = "inference.GRPCInferenceService"
-_CODES = {404: "NOT_FOUND", 501: "UNIMPLEMENTED"}
+_CODES = {404: Status.NOT_FOUND, 501: Status.UNIMPLEMENTED}
 
 
 def _messages() -> Any:
-    # The package itself imports numpy and the generated services, which take 40 MiB.
-    package = find_spec("tritonclient")
-    if package is None or not package.submodule_search_locations:
-        raise ImportError("tritonclient is not installed. Run make setup.")
-    parent = ModuleType("tritonclient.grpc")
-    parent.__path__ = [str(Path(next(iter(package.submodule_search_locations))) / "grpc")]
-    sys.modules.setdefault("tritonclient.grpc", parent)
+    # The package itself imports grpc, numpy and the generated services, which take 40 MiB.
+    package = ModuleType("tritonclient.grpc")
+    package.__path__ = [str(Path(tritonclient.__path__[0]) / "grpc")]
+    sys.modules.setdefault(package.__name__, package)
     return import_module("tritonclient.grpc.service_pb2")
 
 
@@ -44,18 +43,29 @@ class _Service:
     def __init__(self, model: Model) -> None:
         self._model, self._messages = model, _messages()
 
-    async def _admit(self, context: Any) -> Replica:
-        metadata = {str(key): str(value) for key, value in context.invocation_metadata()}
+    def __mapping__(self) -> dict[str, Handler]:
+        messages = self._messages
+        calls = {
+            "ModelInfer": (self._infer, Cardinality.UNARY_UNARY, messages.ModelInferRequest, messages.ModelInferResponse),
+            "ModelMetadata": (self._metadata, Cardinality.UNARY_UNARY, messages.ModelMetadataRequest, messages.ModelMetadataResponse),
+            "ModelStreamInfer": (self._stream, Cardinality.STREAM_STREAM, messages.ModelInferRequest, messages.ModelStreamInferResponse),
+        }
+        return {f"/{_SERVICE}/{name}": Handler(*call) for name, call in calls.items()}
+
+    async def _requests(self, stream: Any) -> AsyncGenerator[tuple[Any, list[dict[str, Any]], AsyncIterator[str]]]:
+        """Yield each request of a call with its outputs and the words of its answer. Without a Ready replica the call ends with UNAVAILABLE."""
         replica = self._model.choose()
         if replica is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "no replica is ready")
-        elif not self._model.accepts(replica, metadata.get("authorization", "")):
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "Unauthorized")
-        elif self._model.fails_next():
+            raise GRPCError(Status.UNAVAILABLE, "no replica is ready")
+        if not self._model.accepts(replica, stream.metadata.get("authorization", "")):
+            raise GRPCError(Status.UNAUTHENTICATED, "Unauthorized")
+        if self._model.fails_next():
             replica.counts["failure"] += 1
-            await context.abort(grpc.StatusCode.INTERNAL, "the profile of the rehearsal lets this request fail (failEvery)")
-        await context.send_initial_metadata((("x-inferplan-stub", replica.name),))  # pyrefly: ignore[missing-attribute] - abort raises
-        return replica  # pyrefly: ignore[bad-return] - abort raises
+            raise GRPCError(Status.INTERNAL, "the profile of the rehearsal lets this request fail (failEvery)")
+        await stream.send_initial_metadata(metadata={"x-inferplan-stub": replica.name})
+        async for request in stream:
+            outputs, prompt = self._tensors(request.model_name)["outputs"], self._prompt(request)
+            yield request, outputs, spoken(self._model, replica, prompt, words_of(self._model, prompt))
 
     def _prompt(self, request: Any) -> str:
         tensors = dict(zip((each.name for each in request.inputs), request.raw_input_contents, strict=False))
@@ -66,11 +76,11 @@ class _Service:
         }
         return prompt_of(self._model, request.model_name, texts.get)
 
-    async def _tensors(self, name: str, context: Any) -> Any:
+    def _tensors(self, name: str) -> Any:
         try:
             return tensors_of(self._model, name)
         except Denied as error:
-            await context.abort(grpc.StatusCode[_CODES[error.status]], error.message)
+            raise GRPCError(_CODES[error.status], error.message) from error
 
     def _response(self, request: Any, outputs: list[dict[str, Any]], text: str) -> Any:
         response = self._messages.ModelInferResponse(model_name=request.model_name, model_version="1", id=request.id)
@@ -79,45 +89,30 @@ class _Service:
             response.raw_output_contents.append(_raw(each, text))
         return response
 
-    async def infer(self, request: Any, context: Any) -> Any:
-        replica, tensors = await self._admit(context), await self._tensors(request.model_name, context)
-        prompt = self._prompt(request)
-        words = [each async for each in spoken(self._model, replica, prompt, words_of(self._model, prompt))]
-        return self._response(request, tensors["outputs"], "".join(words))
+    async def _infer(self, stream: Any) -> None:
+        async for request, outputs, words in self._requests(stream):
+            await stream.send_message(self._response(request, outputs, "".join([word async for word in words])))
 
-    async def metadata(self, request: Any, context: Any) -> Any:
-        tensors = await self._tensors(request.name, context)
-        response = self._messages.ModelMetadataResponse(name=request.name, versions=["1"], platform="inferplan-stub")
-        for field in ("inputs", "outputs"):
-            for each in tensors[field]:
-                getattr(response, field).add(name=each["name"], datatype=each["datatype"], shape=each["shape"])
-        return response
+    async def _metadata(self, stream: Any) -> None:
+        request = await stream.recv_message()
+        tensors = self._tensors(request.name)
+        described = {
+            kind: [{key: each[key] for key in ("name", "datatype", "shape")} for each in tensors[kind]] for kind in ("inputs", "outputs")
+        }
+        message = self._messages.ModelMetadataResponse(name=request.name, versions=["1"], platform="inferplan-stub", **described)
+        await stream.send_message(message)
 
-    async def stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        replica = await self._admit(context)
-        async for request in requests:
-            tensors, prompt = await self._tensors(request.model_name, context), self._prompt(request)
-            async for word in spoken(self._model, replica, prompt, words_of(self._model, prompt)):
-                yield self._messages.ModelStreamInferResponse(infer_response=self._response(request, tensors["outputs"], word))
+    async def _stream(self, stream: Any) -> None:
+        async for request, outputs, words in self._requests(stream):
+            async for word in words:
+                await stream.send_message(self._messages.ModelStreamInferResponse(infer_response=self._response(request, outputs, word)))
             last = self._response(request, [], "")
             last.parameters["triton_final_response"].bool_param = True
-            yield self._messages.ModelStreamInferResponse(infer_response=last)
+            await stream.send_message(self._messages.ModelStreamInferResponse(infer_response=last))
 
 
-async def serve(model: Model, port: int) -> Any:
-    """Start the service of `model` on 127.0.0.1; without a Ready replica it answers UNAVAILABLE."""
-    service, messages = _Service(model), _messages()
-    kinds = {
-        "ModelInfer": (grpc.unary_unary_rpc_method_handler, service.infer, messages.ModelInferRequest),
-        "ModelMetadata": (grpc.unary_unary_rpc_method_handler, service.metadata, messages.ModelMetadataRequest),
-        "ModelStreamInfer": (grpc.stream_stream_rpc_method_handler, service.stream, messages.ModelInferRequest),
-    }
-    handlers = {
-        name: handler(function, request_deserializer=kind.FromString, response_serializer=lambda message: message.SerializeToString())
-        for name, (handler, function, kind) in kinds.items()
-    }
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
-    server.add_insecure_port(f"127.0.0.1:{port}")
-    await server.start()
+async def serve(model: Model, port: int) -> Server:
+    """Start the service of `model` on 127.0.0.1, also without a Ready replica."""
+    server = Server([_Service(model)])
+    await server.start("127.0.0.1", port)
     return server
