@@ -17,7 +17,7 @@ _DURATION = re.compile(r"([0-9]+) *(s|m|h|d)(ec|ecs|econds?|in|ins|inutes?|ours?
 _SIZE = re.compile(r"-?([0-9]+(?:[.,][0-9]{1,3})?) *([kmgtp])?(?:i?b|i)?", re.IGNORECASE)
 _CORES = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(?:v?cpus?|cores?|c)", re.IGNORECASE)
 _MILLICORES = re.compile(r"([0-9]+) *(?:M|millicores?)")
-_AMOUNT = re.compile(r"[$€]? *([0-9]+(?:\.[0-9]+)?) *([kKmM%])? *(?:USD|usd)?")
+_AMOUNT = re.compile(r"[$€]? *([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:\.[0-9]+)?) *([kKmM%])? *(?:USD|usd)?")
 _FLAGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 _RANGE = re.compile(r"([0-9]+) *(?:-|\.\.+|to|:|,) *([0-9]+)")
 _SHORT_FORMS = {"k": 1000, "m": 1_000_000}
@@ -122,7 +122,7 @@ def _quantity(field: str, value: str, expected: str) -> str:
     if unit_of_field and (match := _DURATION.fullmatch(value)):
         return f"{field}: {int(match[1]) * _SECONDS[match[2].lower()] // unit_of_field}"
     if re.match(r"(a whole number|a number|at most|at least|more than)", expected) and (match := _AMOUNT.fullmatch(value)):
-        return _amount(field, Decimal(match[1]), (match[2] or "").lower())
+        return _amount(field, Decimal(match[1].replace(",", "")), (match[2] or "").lower())
     return ""
 
 
@@ -169,6 +169,8 @@ def _numbers(entry: dict[str, Any]) -> dict[str, Any]:
     """The numbers that the forms show: those of `entry`, else an example."""
     size = entry.get("size")
     numbers = {**entry, "size": size.get("max") if isinstance(size, dict) else size}
-    lowest = entry.get("minReplicas", 1)
-    example = {"minReplicas": lowest, "maxReplicas": max(3, lowest) if type(lowest) is int else 3, "size": 1}
+    example = {"size": 1, "cpu": 80}
+    for thing in ("Replicas", "Size"):
+        lowest = entry.get(f"min{thing}", 1)
+        example |= {f"min{thing}": lowest, f"max{thing}": max(3, lowest) if type(lowest) is int else 3}
     return {key: numbers[key] if type(numbers.get(key)) is int else value for key, value in example.items()}

@@ -133,7 +133,8 @@ class _Reader:
         if key.text == "<<":
             self.error(key.position, path, "Merge keys (<<) are not supported. Write the values out.")
         elif not isinstance(key.value, str):
-            self.error(key.position, path, f"Key {key.text or 'null'} is not text. Quote it: '{key.text}'")
+            comma = " If it follows a comma of a number, write the number without commas." if len(key.text) == 3 else ""
+            self.error(key.position, path, f"Key {key.text or 'null'} is not text.{comma} Quote it: '{key.text}'")
         elif key.ambiguity is not None and key.text != "on":  # `replicas.on`, which the Pulumi CLI reads as text
             self.error(key.position, path, f"Invalid key. {key.ambiguity}")
         if key.text in node.keys:
