@@ -14,7 +14,7 @@ from inferplan.components.handles import ObjectStore
 
 from .invariants import Invariants, publish, published
 from .proxy import BUCKET, Proxy
-from .rig import MIB, MODEL, SECRET, Job, tiny_model
+from .rig import MIB, MODEL, SECRET, Job, small_model, tiny_model
 from .web import COMMIT, Commit, Hub, Web
 
 
@@ -125,6 +125,13 @@ def put(bucket):
 @pytest.fixture
 def model(put):
     files = tiny_model()
+    put(files)
+    return files
+
+
+@pytest.fixture
+def small(put):
+    files = small_model()
     put(files)
     return files
 

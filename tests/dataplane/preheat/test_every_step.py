@@ -67,7 +67,7 @@ def step(job, tmp_path):
 
 
 def model():
-    return tiny_model(shard_bytes=9 * MIB)
+    return tiny_model(9 * MIB, 9 * MIB)
 
 
 def changed():

@@ -17,6 +17,7 @@ from .rig import MIB, MODEL, refused, tiny_model, verified
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+MODEL_FILES = tiny_model(12 * MIB, 12 * MIB)
 # The first reading of a large file goes wrong once, or every time where FAULTS is `always`.
 SHIM = """#!/bin/sh
 real() { RCLONE "$@"; }
@@ -41,7 +42,7 @@ esac
 def source(tmp_path):
     folder = tmp_path / "source" / MODEL
     folder.mkdir(parents=True)
-    for path, data in tiny_model().items():
+    for path, data in MODEL_FILES.items():
         (folder / path).write_bytes(data)
     return folder
 
@@ -73,19 +74,19 @@ def preheat(job, source, tmp_path):
 @pytest.mark.parametrize("fault", ["cut", "flip", "fail", "stall"])
 def test_a_reading_that_goes_wrong_once_ends_verified(preheat, fault):
     made = preheat(fault, stall_seconds=2.0, retries=40)
-    verified(made.run(), made, tiny_model())
+    verified(made.run(), made, MODEL_FILES)
 
 
 def test_a_file_of_which_each_reading_brings_a_little_arrives_and_one_that_cannot_be_read_is_given_up(preheat):
     made = preheat("cut", "always", retries=1)
-    verified(made.run(), made, tiny_model())
+    verified(made.run(), made, MODEL_FILES)
     shutil.rmtree(made.directory)
     made = preheat("fail", "always", retries=1)
     refused(made.run(), made, 5, SHARD, "the source stopped sending", "input/output error")
 
 
 def test_a_file_replaced_while_it_is_read_arrives_as_one_version(preheat, tmp_path):
-    changed = tiny_model() | {SHARD: tiny_model()[OTHER]}
+    changed = MODEL_FILES | {SHARD: MODEL_FILES[OTHER]}
     (tmp_path / "new").write_bytes(changed[SHARD])
     made = preheat("replace")
     verified(made.run(), made, changed)
@@ -102,11 +103,11 @@ def test_a_shard_that_is_missing_or_cut_off_is_refused_by_name(preheat, source):
     refused(made.run(), made, 3, SHARD, "missing")
     (source / SHARD).write_bytes(whole)
     made = preheat()
-    verified(made.run(), made, tiny_model())
+    verified(made.run(), made, MODEL_FILES)
 
 
 def test_bytes_that_differ_from_the_published_sums_are_refused_with_both(preheat, source):
-    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in tiny_model().items())
+    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in MODEL_FILES.items())
     (source / "SHA256SUMS").write_text(sums)
     with (source / SHARD).open("r+b") as stream:
         stream.seek(5 * MIB)
@@ -117,10 +118,10 @@ def test_bytes_that_differ_from_the_published_sums_are_refused_with_both(preheat
 
 def test_a_second_run_reads_nothing(preheat, source):
     made = preheat()
-    verified(made.run(), made, tiny_model())
+    verified(made.run(), made, MODEL_FILES)
     source.rename(source.with_name("gone"))
     outcome = preheat().run()
-    verified(outcome, made, tiny_model())
+    verified(outcome, made, MODEL_FILES)
     assert ", 0 B moved" in outcome.output
 
 

@@ -14,6 +14,7 @@ from .rig import MIB, refused, tiny_model, verified
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+MODEL_FILES = tiny_model(12 * MIB, 12 * MIB)
 RUNS = 25
 STALLS = 0.03
 # 3 refused, 5 the source failed; only these say that it was the source's fault.
@@ -33,7 +34,7 @@ def origin(request):
             made = web_origin(give("web"))
         case _:
             made = hub_origin(give("hub"))
-    made.put(tiny_model())
+    made.put(MODEL_FILES)
     return made
 
 
@@ -72,7 +73,7 @@ class Weather:
 
 @pytest.mark.parametrize("seed", range(RUNS))
 def test_whatever_happens_on_the_way_ends_verified_or_refused_with_the_reason(request, job, origin, seed):
-    model = tiny_model()
+    model = MODEL_FILES
     pinned = "hub" in request.node.callspec.id
     replacement = {} if pinned else {SHARD: model[OTHER]}
     weather = Weather(seed, origin, replacement)

@@ -10,14 +10,14 @@ from tests.lanes import in_full
 
 from .disk_faults import Fault, arm, resume, stopped
 from .local import local_job, put, source_of
-from .rig import LOST_LOCK, MIB, tiny_model, verified
+from .rig import LOST_LOCK, MIB, safetensors, tiny_model, verified
 
 pytestmark = pytest.mark.timeout(1800)
 
-OLD = tiny_model(shard_bytes=9 * MIB)
+OLD = tiny_model()
 # Of the same sizes, so that only bytes tell one version from the other.
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
-NEW = OLD | {SHARD: OLD[OTHER], OTHER: OLD[SHARD]}
+NEW = OLD | {SHARD: safetensors(9 * MIB, 7), OTHER: safetensors(MIB, 8)}
 SLICES = 8
 
 

@@ -13,7 +13,7 @@ from .origins import bucket_origin, web_origin
 from .rig import MIB, refused, tiny_model, verified
 
 SHARD = "model-00001-of-00002.safetensors"
-WHOLE = tiny_model(shard_bytes=12 * MIB)
+WHOLE = tiny_model(12 * MIB, MIB)
 # Appends once, when the first bytes of the shard are read, and then is the real rclone.
 SHIM = """#!/bin/sh
 case "$1:$*" in cat:*SHARD*) mkdir "$0.happened" 2>/dev/null && cat "$0.more" >> "SOURCE/SHARD" ;; esac

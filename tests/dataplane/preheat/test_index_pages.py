@@ -9,9 +9,9 @@ import pytest
 from inferplan.components.handles import WebStore
 from tests.lanes import in_full
 
-from .rig import MODEL, refused, tiny_model, verified
+from .rig import MODEL, refused, small_model, verified
 
-MODEL_FILES = tiny_model() | {"tokenizer.json": b'{"version": "1.0"}'}
+MODEL_FILES = small_model() | {"tokenizer.json": b'{"version": "1.0"}'}
 ADDRESS = f"/llm/{MODEL}/tokenizer.json"
 
 

@@ -28,22 +28,22 @@ def pod(job, tmp_path):
     return make
 
 
-def test_each_node_gets_a_copy_and_a_pod_that_lands_on_a_filled_one_says_that_another_is_empty(pod, model):
+def test_each_node_gets_a_copy_and_a_pod_that_lands_on_a_filled_one_says_that_another_is_empty(pod, small):
     first = pod(0)
-    verified(first.run(), first, model)
+    verified(first.run(), first, small)
     again = pod(1, repair=lambda _job: pod(1, node="c")).run()
     assert again.code == 4, again.output
     assert "pod 0 of this Job has filled this node already" in again.output
     assert "the node that pod 1 was meant for has no copy" in again.output
     assert "kubectl get nodes" in again.output
     other = pod(1, node="b")
-    verified(other.run(), other, model)
+    verified(other.run(), other, small)
 
 
 @pytest.mark.full
-def test_a_pod_that_is_tried_again_on_its_node_and_the_next_job_find_everything_there(pod, model):
+def test_a_pod_that_is_tried_again_on_its_node_and_the_next_job_find_everything_there(pod, small):
     made = pod(0)
-    verified(made.run(), made, model)
+    verified(made.run(), made, small)
     assert ", 0 B moved" in pod(0).run().output
     following = pod(1)
     following.env["JOB_NAME"] = "tiny-preheat-0b"

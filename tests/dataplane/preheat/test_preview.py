@@ -13,7 +13,7 @@ from inferplan.components.preheat.payload.request import parse
 from inferplan.components.preheat.preview import list_source, mounted, preview_share
 
 from .proxy import BUCKET
-from .rig import MIB, MODEL, SECRET, tiny_model
+from .rig import MODEL, SECRET, tiny_model
 
 PROJECT = Path(__file__).parents[3]
 SHARD = "model-00001-of-00002.safetensors"
@@ -41,16 +41,16 @@ def tree(path):
     return {each.relative_to(path): (each.stat().st_mtime_ns, each.is_file() and each.read_bytes()) for each in path.rglob("*")}
 
 
-def test_a_preview_of_an_empty_share_moves_everything_and_writes_nothing(job, model, preview, proxy):
+def test_a_preview_of_an_empty_share_moves_everything_and_writes_nothing(job, small, preview, proxy):
     preheat = job()
     listing, outlook = preview(preheat)
-    assert {file.path for file in listing.files} == set(model)
+    assert {file.path for file in listing.files} == set(small)
     assert set(outlook.actions.values()) == {"moved"}
     assert not any(preheat.target.iterdir())
     assert not proxy.faults.gets
 
 
-def test_a_raised_round_previews_what_it_then_moves_links_and_removes(job, model, put, preview):
+def test_a_raised_round_previews_what_it_then_moves_links_and_removes(job, small, put, preview):
     for number in range(2):
         assert job(preheat={"round": number}).run().code == 0
     put({"config.json": CHANGED})
@@ -63,11 +63,11 @@ def test_a_raised_round_previews_what_it_then_moves_links_and_removes(job, model
     output = preheat.run().output
     assert f", {len(CHANGED)} B moved" in output
     assert [f"removed round {name}" in output for name in outlook.removed] == [True]
-    assert preheat.files() == model | {"config.json": CHANGED}
+    assert preheat.files() == small | {"config.json": CHANGED}
 
 
 @pytest.mark.full
-@pytest.mark.usefixtures("model")
+@pytest.mark.usefixtures("small")
 def test_a_round_that_another_model_reads_is_not_announced_as_removed(job, preview):
     assert job(name="other").run().code == 0
     for number in (1, 2):
@@ -75,7 +75,7 @@ def test_a_round_that_another_model_reads_is_not_announced_as_removed(job, previ
     assert preview(job(preheat={"round": 3}))[1].removed == (job(preheat={"round": 1}).directory.name,)
 
 
-@pytest.mark.usefixtures("model")
+@pytest.mark.usefixtures("small")
 def test_a_ready_round_previews_nothing_to_move_and_a_damaged_one_its_damage(job, preview):
     preheat = job()
     preheat.run()
@@ -108,7 +108,7 @@ def project(tmp_path, proxy, monkeypatch):
         "credentials": {"secretName": "minio"},
     }
     model = config["inferplan:models"]["llama-3-8b"]
-    config["inferplan:models"] = {"tiny": {**model, "weights": {"store": "weights", "path": MODEL, "size": "20Mi"}}}
+    config["inferplan:models"] = {"tiny": {**model, "weights": {"store": "weights", "path": MODEL, "size": "8Mi"}}}
     (root / "stacks" / "Pulumi.tiny.yaml").write_text(yaml.safe_dump(stack))
     monkeypatch.chdir(root)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
@@ -130,10 +130,10 @@ def test_the_command_lists_the_source_and_says_where_the_files_would_go(capsys, 
     code, words = preheat(capsys, "--round", "4", "--share", str(share))
     assert code == 0, words
     assert "-r4" in words
-    assert "moves      5 files, 24.0 MiB" in words
-    assert f"{12 * MIB // MIB}.0 MiB  {SHARD}" in words
+    assert "moves      5 files, 10.0 MiB" in words
+    assert f"9.0 MiB  {SHARD}" in words
     assert "removes    nothing (keep: 2)" in words
-    assert "weights.size is 20Mi and the source has 24.0 MiB" in words
+    assert "weights.size is 8Mi and the source has 10.0 MiB" in words
 
 
 @pytest.mark.usefixtures("project")

@@ -61,7 +61,7 @@ def test_a_file_with_the_ca_lists_the_source(capsys, monkeypatch, ca_file, way):
         monkeypatch.setenv("INFERPLAN_CA_BUNDLE", ca_file)
     code, words = preheat(capsys, *(["--ca-bundle", ca_file] if way == "option" else []))
     assert code == 0, words
-    assert "5 files, 24.0 MiB" in words
+    assert "5 files, 10.0 MiB" in words
 
 
 @pytest.mark.full

@@ -14,7 +14,7 @@ import pytest
 from .disk_faults import EVERY, Fault, arm, resume, stopped
 from .invariants import CHANGE_SOMETHING
 from .local import local_job, put, source_of
-from .rig import MIB, kill_group, safetensors, tiny_model
+from .rig import MIB, kill_group, safetensors, small_model
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -29,7 +29,7 @@ SHARD, LARGE = "model-00001-of-00002.safetensors", "model-00002-of-00002.safeten
 
 def version(number):
     """One large file, which travels in segments, and small ones; versions differ in bytes and not in sizes."""
-    files = tiny_model(shard_bytes=64 << 10)
+    files = small_model()
     return files | {LARGE: safetensors(8 * MIB + 4096, number), "config.json": b'{"version": %04d}' % number}
 
 

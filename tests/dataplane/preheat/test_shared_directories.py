@@ -95,8 +95,8 @@ def test_a_directory_with_a_pickle_is_not_ready_for_a_model_that_does_not_allow_
     assert allowed.run().code == 0
 
 
-def test_a_signal_during_a_slow_list_of_a_bucket_ends_the_run_within_its_grace(job, model, proxy):
-    assert model
+@pytest.mark.usefixtures("small")
+def test_a_signal_during_a_slow_list_of_a_bucket_ends_the_run_within_its_grace(job, proxy):
     asked = threading.Event()
 
     def stall():

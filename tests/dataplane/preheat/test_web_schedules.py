@@ -13,7 +13,7 @@ import pytest
 from inferplan.components.handles import WebStore
 
 from .conftest import running
-from .rig import MODEL, kill_group, tiny_model, verified
+from .rig import MODEL, kill_group, small_model, verified
 from .wild_web import Wild
 
 pytestmark = pytest.mark.timeout(180)
@@ -23,7 +23,7 @@ GRACE_SECONDS = 20
 
 
 def version(number):
-    files = tiny_model(shard_bytes=32 << 10)
+    files = small_model()
     return files | {"config.json": b'{"version": %d}' % number, "sub/vocab.txt": b"a\n" * 90, "sub/deep/part.json": b"[1, 2]"}
 
 

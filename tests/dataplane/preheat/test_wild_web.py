@@ -12,10 +12,10 @@ from inferplan.components.handles import WebStore
 from tests.lanes import in_full
 
 from .conftest import running
-from .rig import MODEL, refused, tiny_model, verified
+from .rig import MODEL, refused, small_model, verified
 from .wild_web import LOGIN, Wild
 
-MODEL_FILES = tiny_model(shard_bytes=64 << 10) | {
+MODEL_FILES = small_model() | {
     "tokenizer.json": json.dumps({"model": {"vocab": {f"t{n}": n for n in range(900)}, "merges": [["a", "b"]] * 300}}).encode(),
     "vocab.txt": b"the quick brown fox\n" * 50,
     "onnx/decoder/config.json": b'{"layers": [1, 2, [3, {"deep": [[[[[[[[[[1]]]]]]]]]]}]], "limit": [0.0, Infinity]}',

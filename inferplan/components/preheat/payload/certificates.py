@@ -7,13 +7,9 @@ variable instead of the public CAs. So all of them get one file with both.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import re
-import ssl
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +37,6 @@ _OTHER_REASONS = {
         "sign it by a CA whose certificates hold key identifiers and key usage, or name an image with Python 3.12 under preheat.image"
     ),
 }
-_CHECK_SECONDS = 15.0
 
 
 @dataclass(eq=False)
@@ -79,7 +74,7 @@ def extra_cas(bundle: str | None) -> Iterator[None]:
         yield
         return
     extra = _certificates(Path(bundle))
-    before = {name: os.environ.get(name) for name in (VARIABLE, *_READ_BY_TOOLS)}
+    before = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="ca-") as folder:
         both = Path(folder) / "ca-bundle.pem"
         both.write_bytes(_public() + b"\n" + extra)
@@ -87,37 +82,8 @@ def extra_cas(bundle: str | None) -> Iterator[None]:
         try:
             yield
         finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
-
-
-def check_certificate(address: str) -> None:
-    """Verify the certificate of the server at `address` once. Raises UntrustedError; any other failure is ignored here."""
-    if not address.startswith("https://"):
-        return
-    # No redirect is followed and any status will do: this is only about this server's certificate.
-    opener = urllib.request.OpenerDirector()
-    for handler in (urllib.request.ProxyHandler(), urllib.request.HTTPSHandler()):
-        opener.add_handler(handler)
-    with contextlib.suppress(OSError, http.client.HTTPException):
-        try:
-            opener.open(urllib.request.Request(address, method="HEAD"), timeout=_CHECK_SECONDS).close()  # noqa: S310 - https, as seen above
-        except urllib.error.URLError as error:
-            if refusal := untrusted(str(error.reason), address):
-                raise refusal from None
-
-
-def context() -> ssl.SSLContext:
-    """Verifies certificates as rclone does, by chain, name and time.
-
-    Python 3.13 would also reject CAs without key identifiers, which are common among private CAs.
-    """
-    context = ssl.create_default_context()
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
+            os.environ.clear()
+            os.environ.update(before)
 
 
 def _certificates(path: Path) -> bytes:
@@ -129,6 +95,8 @@ def _certificates(path: Path) -> bytes:
             Exit.REFUSED, "the CA bundle cannot be read", "name a readable file", file=str(path), found=error.strerror
         ) from None
     certificates = b"\n".join(_CERTIFICATE.findall(text))
+    import ssl
+
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=certificates.decode() or "none")
     except (ssl.SSLError, ValueError):
@@ -138,6 +106,8 @@ def _certificates(path: Path) -> bytes:
 
 
 def _public() -> bytes:
+    import ssl
+
     for path in (ssl.get_default_verify_paths().cafile, *_PUBLIC):
         if path and Path(path).is_file():
             return Path(path).read_bytes()

@@ -6,13 +6,17 @@ with the commit that it means today.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import os
 import re
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from .certificates import check_certificate, untrusted
+from .certificates import untrusted
 from .errors import Exit, PreheatError
 from .rclone import REMOTE, Rclone, http_remote
 from .request import Request
@@ -26,6 +30,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _DENIED = (401, 403)
 # The client asks five times, waiting longer each time, before it gives up on a hub that fails.
 _STALLS = 3
+_CHECK_SECONDS = 15.0
 _T = TypeVar("_T")
 
 
@@ -44,7 +49,7 @@ class HubSource(Source):
 
     def files(self) -> list[SourceFile]:
         # The client would repeat its request for half a minute after a certificate error.
-        self._ask(lambda: check_certificate(self._api.endpoint))
+        self._ask(lambda: _check_certificate(self._api.endpoint))
         if self._revision is None or not _COMMIT.fullmatch(self._revision):
             raise self._unpinned(self._revision)
         return [_file(each) for each in self._ask(self._tree) if hasattr(each, "blob_id")]
@@ -117,6 +122,22 @@ def open_hub(request: Request, rclone: Callable[[dict[str, str]], Rclone], stop:
     mover = rclone({**remote, "RCLONE_CONFIG_SOURCE_NO_HEAD": "true"})
     api = HfApi(endpoint=request.endpoint, token=token or False)
     return HubSource(mover, api, request.root, request.revision, silence_seconds=_STALLS * request.stall_seconds, stop=stop)
+
+
+def _check_certificate(address: str) -> None:
+    """Verify the certificate of the server at `address` once. Raises UntrustedError; any other failure is ignored here."""
+    if not address.startswith("https://"):
+        return
+    # No redirect is followed and any status will do: this is only about this server's certificate.
+    opener = urllib.request.OpenerDirector()
+    for handler in (urllib.request.ProxyHandler(), urllib.request.HTTPSHandler()):
+        opener.add_handler(handler)
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        try:
+            opener.open(urllib.request.Request(address, method="HEAD"), timeout=_CHECK_SECONDS).close()  # noqa: S310 - https, as seen above
+        except urllib.error.URLError as error:
+            if refusal := untrusted(str(error.reason), address):
+                raise refusal from None
 
 
 def _file(entry: object) -> SourceFile:

@@ -40,7 +40,7 @@ class Rclone:
 
     def __init__(self, environment: Mapping[str, str], flags: Sequence[str], *, idle: float, retries: Retries) -> None:
         self._retries = retries
-        self._environment = {**os.environ, **environment, "RCLONE_CONFIG": "", "GOGC": "50"}
+        self._environment = {"GOGC": "50", **os.environ, **environment, "RCLONE_CONFIG": ""}
         self._flags = ["--config", "", "--timeout", f"{idle}s", "--contimeout", f"{idle}s", *flags, *_ONE_TRY]
 
     def listing(self, location: str, only: Iterable[str] = ()) -> list[dict[str, Any]]:

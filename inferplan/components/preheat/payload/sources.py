@@ -6,20 +6,16 @@ import errno
 import os
 import stat
 import threading
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from .certificates import context
 from .errors import Exit, PreheatError, Retries
-from .hub import open_hub
 from .manifest import is_silly
 from .progress import Progress
 from .rclone import Rclone, http_remote, key
 from .request import Request
 from .source import Source, SourceFile, published
 from .waiting import answers
-from .web import Pages, WebSource
 
 # A server need not have index pages, and a hub has none: rclone must not list directories to find a file.
 _BY_NAME = "--no-traverse"
@@ -40,12 +36,16 @@ def open_source(request: Request, progress: Progress, stop: threading.Event) -> 
             # The cache of a hub is a tree of symbolic links.
             return LocalSource(rclone({}, "--copy-links"), request.root, request.mount)
         case "http":
+            from .web import Pages, WebSource
+
             authorization = os.environ.get("HTTP_AUTHORIZATION") or None
             remote = http_remote(request.root, authorization)
             # The headers of each file are known, so rclone needs no HEAD; it must not ask for compressed bytes.
             mover = rclone({**remote, "RCLONE_CONFIG_SOURCE_NO_HEAD": "true"}, _BY_NAME, "--no-gzip-encoding")
             return WebSource(mover, Pages(request.root, authorization, retries, stop, seconds=request.stall_seconds), request)
         case "hub":
+            from .hub import open_hub
+
             return open_hub(request, lambda remote: rclone(remote, _BY_NAME), stop)
         case _:
             raise PreheatError(Exit.BAD_REQUEST, f"kind is {request.kind!r}", "write remote, local, http or hub")
@@ -69,6 +69,10 @@ class RemoteSource(Source):
         """The object's ETag, from a request for its first byte."""
 
         def ask() -> str:
+            import urllib.request
+
+            from .pages import context
+
             url = self.rclone.link(self.location(path))
             request = urllib.request.Request(url, headers={"Range": "bytes=0-0"})  # noqa: S310 - rclone only makes http(s) links
             with urllib.request.urlopen(request, timeout=30, context=context()) as answer:  # noqa: S310 - as above
