@@ -1,5 +1,6 @@
 """Start the five programs of a cluster and wait until each is healthy. The last log lines of a program that dies are the error."""
 
+import re
 import shutil
 import socket
 import time
@@ -22,6 +23,7 @@ _ANSWER_SECONDS = 30.0
 _POLL_SECONDS = 0.02
 _REPORT_SECONDS = 5.0
 _TAIL_LINES = 6
+_JSON_ERROR = re.compile('"level":"(error|fatal)"', re.IGNORECASE)
 _IDENTITY = "/api/v1/namespaces/kube-system"
 _FIRST_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
@@ -133,12 +135,12 @@ def identity(api: Api) -> str:
 
 
 def log_tail(path: Path, start: int = 0) -> tuple[str, ...]:
-    """The last error lines of a log after byte `start`, or its last lines; each at most 300 characters."""
+    """The last error lines of a log after byte `start`, or its last lines; of longer ones, the first 100 and last 200 characters."""
     try:
         text = path.read_bytes()[start:][-64_000:].decode(errors="replace")
     except OSError:
         return ()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    # klog marks errors with E and F; etcd writes JSON; a wrong flag is a line that begins with `Error:`.
-    errors = [line for line in lines if line[:1] in "EF" or '"level":"error"' in line or '"level":"fatal"' in line or "panic" in line]
-    return tuple(line[:300] for line in (errors or lines)[-_TAIL_LINES:])
+    # klog marks errors with E and F; etcd and kwok write JSON, the cause last; a wrong flag is a line that begins with `Error:`.
+    errors = [line for line in lines if line[:1] in "EF" or "panic" in line or _JSON_ERROR.search(line)]
+    return tuple(line if len(line) <= 300 else f"{line[:100]} ... {line[-200:]}" for line in (errors or lines)[-_TAIL_LINES:])

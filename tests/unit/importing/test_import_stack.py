@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -7,6 +8,7 @@ import yaml
 
 from inferplan.operations.errors import RequestError
 from inferplan.operations.importing.import_stack import import_stack
+from inferplan.rehearsal.secrets import new_salt
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 
@@ -56,9 +58,14 @@ spec: {model: {uri: "hf://Qwen/Qwen3-32B"}, replicas: 2, parallelism: {tensor: 4
 """
 
 
+# A key takes a third of a second: one salt for all tests.
+one_salt = functools.cache(new_salt)
+
+
 @pytest.fixture
 def imported(tmp_path, monkeypatch):
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    monkeypatch.setattr("inferplan.operations.importing.import_stack.new_salt", one_salt)
 
     def run(text):
         (tmp_path / "source.yaml").write_text(text)

@@ -20,10 +20,11 @@ from inferplan.rehearsal.cluster.api import Api
 from inferplan.rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
 from inferplan.rehearsal.cluster.pki import kubeconfig_text, write_pki, write_service_certificate
 from inferplan.rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, read_target, write_record
-from inferplan.rehearsal.cluster.startup import free_ports, is_free, log_tail
+from inferplan.rehearsal.cluster.startup import PortTakenError, Startup, free_ports, is_free, log_tail
 from inferplan.rehearsal.errors import ClusterError
 from inferplan.rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting, line_of, plain
 
+_IN_USE = "listen tcp 127.0.0.1:39117: bind: address already in use"
 RECORD = Record("uid", "v1.34.4", dict.fromkeys(LISTENING, 1), "digest", "boot")
 
 
@@ -155,6 +156,19 @@ def test_tail_of_a_log_prefers_error_lines(tmp_path):
     log.write_text("usage\nplain words\n")
     assert log_tail(log) == ("usage", "plain words")
     assert log_tail(tmp_path / "none") == ()
+
+
+def test_a_port_that_was_taken_is_recognised_in_a_long_line_of_json(tmp_path):
+    """kwok 0.8.0 writes the cause behind 300 other characters; a caller starts again with other ports."""
+    line = json.dumps({"time": "2026-11-24T22:51:42.986Z", "level": "ERROR", "source": {"file": "kwok/" * 60}, "err": _IN_USE})
+    program = tmp_path / "kwok.sh"
+    program.write_text(f"#!/bin/sh\necho '{line}' >&2\nexit 1\n")
+    program.chmod(0o755)
+    layout = Layout(tmp_path, free_ports())
+    write_pki(layout.pki)
+    with pytest.raises(PortTakenError) as error:
+        Startup(layout, {"kwok": program}, lambda _: None).start(["kwok"], layout.api(), 1)
+    assert any(_IN_USE in each for each in error.value.log_tail)
 
 
 def test_stage_files_are_joined_as_one_yaml_stream(tmp_path):
