@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 
 import grpc
 import pytest
@@ -18,15 +18,15 @@ from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, s
 from tests.patience import PATIENCE_SECONDS
 
 
-@pytest.fixture
-def triton(tmp_path):
+@contextmanager
+def serving(directory):
     http, engine = Backend().start(), GrpcEngine()
     protocols = (
         EndpointProtocol(kind="kserve-v2-http", port=http.port, path="/v2"),
         EndpointProtocol(kind="triton-generate", port=http.port, path="/v2"),
         EndpointProtocol(kind="kserve-v2-grpc", port=engine.port, path="/"),
     )
-    proxy = Proxy(tmp_path)
+    proxy = Proxy(directory)
     endpoints = [
         endpoint("vision", http.port, ("chat", "former"), *protocols, served=("resnet", "densenet_onnx")),
         endpoint("closed", http.port, ("other",), *protocols, served=("resnet",)),
@@ -44,6 +44,21 @@ def triton(tmp_path):
         proxy.stop()
         http.stop()
         engine.server.stop(None)
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("triton")) as made:
+        yield made
+
+
+@pytest.fixture
+def triton(stand):
+    """The gateway, an HTTP and a gRPC server, which have seen nothing yet."""
+    _proxy, http, engine = stand
+    http.seen.clear()
+    engine.seen.clear()
+    return stand
 
 
 ALLOWED = {
@@ -240,11 +255,11 @@ def test_a_grpc_stream_runs_both_ways_message_by_message(triton):
     assert number == 4
 
 
-def test_a_dead_grpc_engine_is_unavailable(triton):
-    proxy, _, engine = triton
-    engine.server.stop(None).wait()
-    with pytest.raises(grpc.RpcError) as refused:
-        _call(proxy, f"{SERVICE}/ModelInfer", (("x-api-key", proxy.key("chat")), ("x-model", "vision")))
+def test_a_dead_grpc_engine_is_unavailable(tmp_path):
+    with serving(tmp_path) as (proxy, _, engine):
+        engine.server.stop(None).wait()
+        with pytest.raises(grpc.RpcError) as refused:
+            _call(proxy, f"{SERVICE}/ModelInfer", (("x-api-key", proxy.key("chat")), ("x-model", "vision")))
     assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
 
 

@@ -18,7 +18,7 @@ from .rig import MIB, kill_group, safetensors, small_model
 
 pytestmark = pytest.mark.timeout(120)
 
-SHORT, ALL = 6, 500
+SHORT, ALL = 4, 500
 # Every dead or stopped holder of the lock costs its successor as long.
 LEASE_SECONDS = 0.4
 # A run that starts from nothing changes the share so often.

@@ -1,7 +1,7 @@
-"""Calls a Triton server over gRPC, in the environment of the server's own client: `python grpc_client.py URL CALLS [METADATA]`.
+"""Calls a Triton server over gRPC, in the environment of the server's own client: `python grpc_client.py URL CALLS [METADATA...]`.
 
 CALLS is JSON, a list of [model, {input: [type, values]}, streamed]; for each, the list of text_output of every answer is printed.
-METADATA is JSON, what goes with every call.
+METADATA is JSON, what goes with every call; with several, all calls are made with each.
 """
 
 import contextlib
@@ -15,10 +15,13 @@ import tritonclient.grpc as triton
 TYPES = {"BYTES": np.object_, "INT32": np.int32, "FP32": np.float32, "BOOL": np.bool_}
 
 
-def main(url, calls, metadata):
+def main(url, calls, *metadata):
     """Prints a JSON list: for each call the outputs of each answer, or the error."""
-    with triton.InferenceServerClient(url) as client:
-        print(json.dumps([(_stream if streamed else _infer)(client, model, inputs, metadata) for model, inputs, streamed in calls]))
+    answers = []
+    for each in metadata or [None]:
+        with triton.InferenceServerClient(url) as client:
+            answers += [(_stream if streamed else _infer)(client, model, inputs, each) for model, inputs, streamed in calls]
+    print(json.dumps(answers))
 
 
 def _inputs(given):
@@ -65,4 +68,4 @@ def _stream(client, model, inputs, metadata):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3]) if len(sys.argv) > 3 else None)
+    main(sys.argv[1], *map(json.loads, sys.argv[2:]))
