@@ -10,10 +10,10 @@ from tests.lanes import in_full
 
 from .disk_faults import EVERY, Fault, arm
 from .local import local_job, put, source_of
-from .rig import MIB, refused, tiny_model, verified
+from .rig import MIB, refused, small_model, tiny_model, verified
 
 SHARD = "model-00001-of-00002.safetensors"
-MODEL_FILES = tiny_model()
+MODEL_FILES = small_model()
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_ready_goes_where_a_file_is_wrong_and_the_other_files_are_used_again(rea
         (ready.directory / SHARD).unlink()
     else:
         with (ready.directory / SHARD).open("r+b") as stream:
-            stream.truncate(MIB)
+            stream.truncate(1 << 10)
     there = ready.files()
     source.rename(source.with_name("gone"))
     refused(preheat().run(), ready, 3, SHARD, "damaged")
@@ -117,14 +117,15 @@ def test_ready_goes_where_a_file_is_wrong_and_the_other_files_are_used_again(rea
     source.with_name("gone").rename(source)
     outcome = preheat().run()
     verified(outcome, ready, MODEL_FILES)
-    assert ", 9.0 MiB moved" in outcome.output
+    assert ", 64.0 KiB moved" in outcome.output
 
 
-def test_a_file_that_could_not_be_stored_is_copied_again(preheat):
+def test_a_file_that_could_not_be_stored_is_copied_again(preheat, source):
+    put(source, tiny_model())
     made = arm(preheat(tuning={"streams": 1}), Fault("EIO", "fsync", f"files/{SHARD}"))
     refused(made.run(), made, 4, "the share failed", "Input/output error")
     outcome = preheat().run()
-    verified(outcome, made, MODEL_FILES)
+    verified(outcome, made, tiny_model())
     moved = 9 * MIB
     assert f", {moved // MIB}.0 MiB moved" in outcome.output or ", 10.0 MiB moved" in outcome.output
 
@@ -154,12 +155,13 @@ def test_a_disk_that_fills_up_leaves_the_reader_of_a_round_its_note(preheat):
     assert first.ready
 
 
-def test_what_an_earlier_holder_had_begun_goes_once_the_file_is_whole(preheat):
+def test_what_an_earlier_holder_had_begun_goes_once_the_file_is_whole(preheat, source):
     """A second copy of a large file would stay on the share next to the READY one."""
+    put(source, tiny_model())
     killed, failed, last = (preheat() for _ in range(3))
     assert arm(killed, Fault("KILL", "write", f"files/{SHARD}", first=3)).run().code == -9
     killed.expire()
     assert arm(failed, Fault("ESTALE", "unlink", "/stale/", last=EVERY)).run().code == 4
     failed.expire()
-    verified(last.run(), last, MODEL_FILES)
+    verified(last.run(), last, tiny_model())
     assert not list((last.target / ".inferplan" / "staging").rglob("*"))

@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 from inferplan.components.handles import HubStore, VolumeClaim, WebStore
+from tests.lanes import in_full
 
 from .rig import MIB, MODEL, SECRET, refused, tiny_model, verified
 from .web import COMMIT, REPOSITORY
@@ -142,7 +143,9 @@ def test_a_token_goes_to_the_hub_and_never_to_the_servers_behind_it(job, hub, re
 
 
 @pytest.mark.usefixtures("repository")
-@pytest.mark.parametrize(("revision", "words"), [("v1.0", "revision 'v1.0' is a name that can move"), (None, "no revision is pinned")])
+@pytest.mark.parametrize(
+    ("revision", "words"), [("v1.0", "revision 'v1.0' is a name that can move"), *in_full((None, "no revision is pinned"))]
+)
 def test_a_name_that_moves_is_refused_with_the_commit_that_it_stands_for(job, hub, revision, words):
     hub.branches["v1.0"] = COMMIT
     preheat = job(source=HubStore(endpoint=hub.url), weights={**PINNED, "revision": revision})
