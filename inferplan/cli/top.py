@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -16,6 +17,7 @@ from inferplan.operations.errors import RequestError
 from inferplan.operations.monitoring.top import PrometheusSource, Source, Top, TopRow, pod_source, read_top, reader_of
 from inferplan.operations.workspace import Workspace, open_workspace
 
+_ADDED = ("running_requests", "waiting_requests", "output_tokens_per_second")
 _COLUMNS = ("model", "ready", "run", "queue", "tok/s", "ttft p95", "kv", "acc", "$/h")
 
 
@@ -53,16 +55,11 @@ def command(
     if once or not sys.stdout.isatty():
         results().print(_table(top))
         note(top.notes)
-        if source is None:
-            note([_NO_SOURCE])
         return
-    with Live(_screen(top, source), console=results(), auto_refresh=False) as live:
+    with Live(_screen(top), console=results(), auto_refresh=False) as live:
         while True:
             time.sleep(every)
-            live.update(_screen(read_top(workspace, get, source), source), refresh=True)
-
-
-_NO_SOURCE = "queues and speed are not read: name a Prometheus with --prometheus URL, or read the pods with --pods"
+            live.update(_screen(read_top(workspace, get, source)), refresh=True)
 
 
 def _source(workspace: Workspace, context: str | None, prometheus: str | None, authorization: str | None, *, pods: bool) -> Source | None:
@@ -75,47 +72,48 @@ def _source(workspace: Workspace, context: str | None, prometheus: str | None, a
     return PrometheusSource(workspace.settings, prometheus, authorization)
 
 
-def _screen(top: Top, source: Source | None) -> Group:
-    lines = [*top.notes, *([_NO_SOURCE] if source is None else [])]
-    return Group(_table(top), *(Text(f"note: {line}", style="yellow") for line in lines))
+def _screen(top: Top) -> Group:
+    return Group(_table(top), *(Text(f"note: {line}", style="yellow") for line in top.notes))
 
 
 def _table(top: Top) -> Table:
     drawing = table(f"{top.stack}, {time.strftime('%H:%M:%S')}, from {top.source}", *_COLUMNS)
     for column in drawing.columns[1:]:
         column.justify, column.no_wrap = "right", True
-    for row in top.rows:
-        drawing.add_row(row.name, *_cells(row))
-    costs = [row.usd_per_hour for row in top.rows if row.usd_per_hour is not None]
-    sums = [_sum([getattr(row, name) for row in top.rows]) for name in ("running_requests", "waiting_requests", "output_tokens_per_second")]
-    ready = Text(f"{sum(row.ready for row in top.rows)}/{sum(row.wanted for row in top.rows)}")
-    total = str(sum(row.accelerators for row in top.rows))
+    for row in top.models:
+        drawing.add_row(*_cells(row))
+    ready, wanted, accelerators = (sum(getattr(row, name) for row in top.models) for name in ("ready", "wanted", "accelerators"))
+    running, waiting, tokens = (_sum(row.figures[name] for row in top.models) for name in _ADDED)
+    cost = _sum(row.usd_per_hour for row in top.models)
     drawing.add_section()
-    drawing.add_row("all", ready, *sums, "", "", total, f"{sum(costs):.2f}" if costs else "-", style="bold")
+    drawing.add_row(
+        "all", f"{ready}/{wanted}", *map(_number, (running, waiting, tokens)), "", "", str(accelerators), _cost(cost), style="bold"
+    )
     return drawing
 
 
 def _cells(row: TopRow) -> list[str | Text]:
-    ratio = Text(f"{row.ready}/{row.wanted}", style="green" if row.ready >= row.wanted else "yellow")
-    busy = Text(_number(row.waiting_requests), style="yellow" if row.waiting_requests else "")
-    ttft = "-" if row.ttft_seconds_p95 is None else f"{row.ttft_seconds_p95:.2f} s"
-    cache = "-" if row.kv_cache is None else f"{100 * row.kv_cache:.0f}%"
-    cost = "-" if row.usd_per_hour is None else f"{row.usd_per_hour:.2f}"
+    running, waiting, tokens, ttft, cache = row.figures.values()
     return [
-        ratio,
-        _number(row.running_requests),
-        busy,
-        _number(row.output_tokens_per_second),
-        ttft,
-        cache,
+        row.name,
+        Text(f"{row.ready}/{row.wanted}", style="green" if row.ready >= row.wanted else "yellow"),
+        _number(running),
+        Text(_number(waiting), style="yellow" if waiting else ""),
+        _number(tokens),
+        "-" if ttft is None else f"{ttft:.2f} s",
+        "-" if cache is None else f"{100 * cache:.0f}%",
         str(row.accelerators or "-"),
-        cost,
+        _cost(row.usd_per_hour),
     ]
 
 
-def _sum(values: list[float | None]) -> str:
+def _cost(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
     numbers = [value for value in values if value is not None]
-    return _number(sum(numbers)) if numbers else "-"
+    return sum(numbers) if numbers else None
 
 
 def _number(value: float | None) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inferplan.components.monitoring.vocabulary import Rule, either, engine_metrics, factor_of, rule, selected, sources_of, together
+from inferplan.components.monitoring.vocabulary import Rule, engine_metrics, factor_of, rule, selected, sources_of, together
 from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.kube.quantity import milliseconds_of
 
@@ -49,7 +49,7 @@ def _share(model: WatchedModel, namespace: str, slo: str, window: str) -> str:
     if slo != "availability":
         limit = milliseconds_of(getattr(model.slo, slo)) / 1000
         sources = sources_of(f"{slo}_seconds", [model.engine])
-        return either([_slow_share(each, model.engine, where, limit, window) for each in sources])
+        return " or ".join(_slow_share(each, model.engine, where, limit, window) for each in sources)
     if model.counted:
         good = 'inferplan_gateway_answers_total{code!="4xx"}'
         return _ratio([selected('inferplan_gateway_answers_total{code="5xx"}', where)], [selected(good, where)], window)

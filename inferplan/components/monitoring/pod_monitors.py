@@ -27,37 +27,34 @@ def pod_monitors(spec: MonitoringSpec, endpoints: Sequence[Endpoint], *, preheat
     groups: dict[tuple[str, int, str], list[str]] = defaultdict(list)
     for each in endpoints:
         groups[each.engine, each.metrics_port, each.metrics_path].append(each.model)
-    made: dict[str, dict[str, Any]] = {}
+    monitors: dict[str, dict[str, Any]] = {}
     for (engine, port, path), models in sorted(groups.items()):
-        chosen = _among({COMPONENT_LABEL: ["model"], INSTANCE_LABEL: sorted(models)})
-        first = f"models-{engine}"
-        name = first if first not in made else f"{first}-{port}"
-        made[name] = _monitor(
-            chosen, port, path, scrape.interval_seconds, [_model_name(), {"targetLabel": ENGINE_LABEL, "replacement": engine}]
-        )
+        name = f"models-{engine}" if f"models-{engine}" not in monitors else f"models-{engine}-{port}"
+        labels = [{"sourceLabels": [_INSTANCE], "targetLabel": MODEL_LABEL}, {"targetLabel": ENGINE_LABEL, "replacement": engine}]
+        monitors[name] = _monitor(_among("model", **{INSTANCE_LABEL: sorted(models)}), port, path, scrape.interval_seconds, labels)
     if any(each.counted for each in endpoints):
-        made["gateway"] = _monitor(_among({COMPONENT_LABEL: ["gateway"]}), STATUS_PORT, "/metrics", scrape.interval_seconds)
+        monitors["gateway"] = _monitor(_among("gateway"), STATUS_PORT, "/metrics", scrape.interval_seconds)
     if preheats:
-        made["preheats"] = _monitor(_among({COMPONENT_LABEL: ["preheat"]}), METRICS_PORT, METRICS_PATH, scrape.interval_seconds)
+        monitors["preheats"] = _monitor(_among("preheat"), METRICS_PORT, METRICS_PATH, scrape.interval_seconds)
     for exporter, namespace in sorted(scrape.exporters.items()):
         row = table("components/monitoring/exporters.toml")[exporter]
         content = _monitor({"matchLabels": row["labels"]}, row["port"], row["path"], scrape.interval_seconds)
-        made[f"exporter-{exporter}"] = {**content, "namespaceSelector": {"matchNames": [namespace]}}
-    return made
+        monitors[f"exporter-{exporter}"] = {**content, "namespaceSelector": {"matchNames": [namespace]}}
+    return monitors
 
 
-def _among(values: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    return {"matchExpressions": [{"key": key, "operator": "In", "values": list(each)} for key, each in values.items()]}
-
-
-def _model_name() -> dict[str, Any]:
-    return {"sourceLabels": [_INSTANCE], "targetLabel": MODEL_LABEL}
+def _among(component: str, **values: Sequence[str]) -> dict[str, Any]:
+    chosen = {COMPONENT_LABEL: [component], **values}
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": each} for key, each in chosen.items()]}
 
 
 def _monitor(
     selector: Mapping[str, Any], port: int, path: str, interval_seconds: int, relabelings: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
-    endpoint: dict[str, Any] = {"portNumber": port, "path": path, "interval": f"{interval_seconds}s"}
-    if relabelings:
-        endpoint["relabelings"] = list(relabelings)
-    return {"selector": dict(selector), "podMetricsEndpoints": [endpoint]}
+    endpoint = {
+        "portNumber": port,
+        "path": path,
+        "interval": f"{interval_seconds}s",
+        **({"relabelings": relabelings} if relabelings else {}),
+    }
+    return {"selector": selector, "podMetricsEndpoints": [endpoint]}

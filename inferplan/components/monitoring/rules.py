@@ -27,23 +27,14 @@ class WatchedStack:
 
 def rule_groups(stack: WatchedStack) -> dict[str, Any]:
     """Return the groups of rules, as rule files and PrometheusRules have them."""
+    models = stack.models
     groups = {
-        "inferplan-vocabulary": [*vocabulary(stack.namespace, {each.engine for each in stack.models}), *_gateway(stack)],
+        "inferplan-vocabulary": vocabulary(stack.namespace, {each.engine for each in models}, counted=any(each.counted for each in models)),
         "inferplan-stack": list(_declared(stack)),
-        "inferplan-objectives": [each for model in stack.models for each in objectives(model, stack.namespace)],
+        "inferplan-objectives": [each for model in models for each in objectives(model, stack.namespace)],
         "inferplan-alerts": list(_alerts(stack)),
     }
     return {"groups": [{"name": name, "rules": rules} for name, rules in groups.items() if rules]}
-
-
-def _gateway(stack: WatchedStack) -> Iterator[Rule]:
-    where = f'namespace="{stack.namespace}"'
-    yield rule("up_pods", f'sum by (namespace, model) (up{{{where},model!=""}})')
-    if any(each.counted for each in stack.models):
-        labels = "namespace, model, route, consumer, code"
-        yield rule("gateway_answers:rate5m", f"sum by ({labels}) (rate(inferplan_gateway_answers_total{{{where}}}[5m]))")
-        buckets = f"sum by (namespace, model, le) (rate(inferplan_gateway_request_duration_seconds_bucket{{{where}}}[5m]))"
-        yield rule("gateway_seconds:p95", f"histogram_quantile(0.95, {buckets}) > 0")
 
 
 def _declared(stack: WatchedStack) -> Iterator[Rule]:

@@ -10,6 +10,8 @@ PREFIX = "inferplan:"
 BY = "namespace, model"
 _QUANTILES = {"p50": 0.5, "p95": 0.95}
 _WINDOW = "5m"
+# By form, the function over the pods of a model, the value of one series, and the name of the rule.
+_FORMS = {"sum": ("sum", "{}", "sum"), "mean": ("avg", "{}", "mean"), "rate": ("sum", f"rate({{}}[{_WINDOW}])", f"rate{_WINDOW}")}
 _TABLE = "components/monitoring/vocabulary.toml"
 _OWN = ("metrics", "needs", "bounds")
 Rule = Mapping[str, Any]
@@ -37,13 +39,9 @@ def selected(selector: str, matchers: str, suffix: str = "") -> str:
     return f"{name}{suffix}{{{','.join(part for part in (matchers, rest.rstrip('}')) if part)}}}"
 
 
-def either(parts: Sequence[str]) -> str:
-    return " or ".join(parts)
-
-
 def together(parts: Sequence[str]) -> str:
     """Return the union of `parts`. Series of two metrics with the same labels would be one, so all but the first get a label."""
-    return either([parts[0], *(f'label_replace({each}, "source", "{number}", "", "")' for number, each in enumerate(parts[1:], 2))])
+    return " or ".join([parts[0], *(f'label_replace({each}, "source", "{number}", "", "")' for number, each in enumerate(parts[1:], 2))])
 
 
 def factor_of(source: str) -> int:
@@ -56,26 +54,26 @@ def rule(name: str, expression: str, **labels: str) -> Rule:
     return {"record": f"{PREFIX}{name}", "expr": expression, **({"labels": labels} if labels else {})}
 
 
-def vocabulary(namespace: str, engines: Collection[str]) -> list[Rule]:
-    """Return the recording rules of every term that one of `engines` answers."""
-    return [each for term, row in table(_TABLE)["terms"].items() for each in _rules(term, row["form"], namespace, engines)]
+def vocabulary(namespace: str, engines: Collection[str], *, counted: bool = False) -> list[Rule]:
+    """Return the recording rules of every term that one of `engines` answers, of the pods, and of the gateway if that counts its answers."""
+    rows, where = table(_TABLE), f'namespace="{namespace}"'
+    own = rows["pods"] | (rows["gateway"] if counted else {})
+    terms = [each for term, row in rows["terms"].items() for each in _rules(term, row["form"], where, engines)]
+    return [*terms, *(rule(name, expression.replace("WHERE", where)) for name, expression in own.items())]
 
 
-def _rules(term: str, form: str, namespace: str, engines: Collection[str]) -> Iterator[Rule]:
-    where = f'namespace="{namespace}",model!=""'
+def _rules(term: str, form: str, where: str, engines: Collection[str]) -> Iterator[Rule]:
+    where = f'{where},model!=""'
     sources = sources_of(term, engines)
     if not sources:
         return
-    match form:
-        case "sum" | "mean":
-            function = "avg" if form == "mean" else "sum"
-            yield rule(f"{term}:{form}", f"{function} by ({BY}) ({together([selected(each, where) for each in sources])})")
-        case "rate":
-            rates = together([f"rate({selected(each, where)}[{_WINDOW}])" for each in sources])
-            yield rule(f"{term}:rate{_WINDOW}", f"sum by ({BY}) ({rates})")
-        case _:
-            for name, quantile in _QUANTILES.items():
-                yield rule(f"{term}:{name}", either([_quantile(each, where, quantile) for each in sources]))
+    if form == "quantiles":
+        for name, quantile in _QUANTILES.items():
+            yield rule(f"{term}:{name}", " or ".join(_quantile(each, where, quantile) for each in sources))
+    else:
+        function, value, name = _FORMS[form]
+        values = together([value.format(selected(each, where)) for each in sources])
+        yield rule(f"{term}:{name}", f"{function} by ({BY}) ({values})")
 
 
 def _quantile(source: str, where: str, quantile: float) -> str:

@@ -22,9 +22,9 @@ class PodMetrics:
 
     name = "pods"
 
-    def __init__(self, settings: StackSettings, endpoints: Mapping[str, Endpoint], get_text: Callable[[str], str], get: Get) -> None:
-        self._settings, self._endpoints, self._get_text, self._get = settings, endpoints, get_text, get
-        self._before: dict[str, tuple[float, dict[str, float], dict[float, float]]] = {}
+    def __init__(self, settings: StackSettings, endpoints: Mapping[str, Endpoint], page: Callable[[str, str], str], get: Get) -> None:
+        self._settings, self._endpoints, self._page, self._get = settings, endpoints, page, get
+        self._before: dict[str, tuple[float, float, dict[float, float]]] = {}
 
     def figures(self) -> Mapping[str, Mapping[str, float]]:
         samples: dict[str, list[Sample]] = defaultdict(list)
@@ -33,32 +33,26 @@ class PodMetrics:
             model, name = label(pod, INSTANCE_LABEL), pod["metadata"]["name"]
             endpoint = self._endpoints.get(model)
             if endpoint is not None and label(pod, COMPONENT_LABEL) == "model" and is_true(pod, "Ready"):
-                page = f"/api/v1/namespaces/{space}/pods/{name}:{endpoint.metrics_port}/proxy{endpoint.metrics_path}"
-                samples[model] += parsed(self._get_text(page))
+                samples[model] += parsed(self._page(name, f"{endpoint.metrics_port}/proxy{endpoint.metrics_path}"))
         return {model: dict(self._of(model, each)) for model, each in samples.items()}
 
     def _of(self, model: str, samples: list[Sample]) -> Iterator[tuple[str, float]]:
         engine = self._settings.models[model].engine
 
         def values(term: str) -> list[float]:
-            return [value for source in sources_of(term, [engine]) for value in chosen(samples, source)]
+            return [value for source in sources_of(term, [engine]) for _, value in chosen(samples, source)]
 
         for figure in ("running_requests", "waiting_requests"):
             if numbers := values(figure):
                 yield figure, sum(numbers)
         if numbers := values("kv_cache"):
             yield "kv_cache", sum(numbers) / len(numbers)
-        now, tokens, buckets = (
-            time.monotonic(),
-            {"output": sum(values("output_tokens"))},
-            _buckets(samples, sources_of("ttft_seconds", [engine])),
-        )
-        then, tokens_then, buckets_then = self._before.get(model, (now, tokens, buckets))
-        self._before[model] = (now, tokens, buckets)
-        if now > then and values("output_tokens"):
-            yield "output_tokens_per_second", max(0.0, tokens["output"] - tokens_then["output"]) / (now - then)
-        new = {bound: count - buckets_then.get(bound, 0) for bound, count in buckets.items()}
-        if (quantile := quantile_of(new)) is not None:
+        now, tokens, buckets = time.monotonic(), values("output_tokens"), _buckets(samples, sources_of("ttft_seconds", [engine]))
+        then, tokens_then, buckets_then = self._before.get(model, (now, 0.0, buckets))
+        self._before[model] = (now, sum(tokens), buckets)
+        if now > then and tokens:
+            yield "output_tokens_per_second", max(0.0, sum(tokens) - tokens_then) / (now - then)
+        if (quantile := quantile_of({bound: count - buckets_then.get(bound, 0) for bound, count in buckets.items()})) is not None:
             yield "ttft_seconds_p95", quantile
 
 
@@ -69,12 +63,8 @@ def parsed(page: str) -> Iterator[Sample]:
             yield match[1], {name: value for name, _, value in _LABEL.findall(match[2] or "")}, float(match[3])
 
 
-def chosen(samples: Iterable[Sample], selector: str, suffix: str = "") -> Iterator[float]:
-    """Yield the values of the samples that `selector` selects, as Prometheus would."""
-    return (value for _, value in _selected(samples, selector, suffix))
-
-
-def _selected(samples: Iterable[Sample], selector: str, suffix: str) -> Iterator[tuple[Mapping[str, str], float]]:
+def chosen(samples: Iterable[Sample], selector: str, suffix: str = "") -> Iterator[tuple[Mapping[str, str], float]]:
+    """Yield labels and value of each sample that `selector` selects, as Prometheus would, with `suffix` on the name of its metric."""
     name, _, matchers = selector.partition("{")
     wanted = _LABEL.findall(matchers)
     for metric, labels, value in samples:
@@ -91,7 +81,7 @@ def _matches(value: str, operator: str, text: str) -> bool:
 def _buckets(samples: list[Sample], sources: Iterable[str]) -> dict[float, float]:
     counts: dict[float, float] = defaultdict(float)
     for source in sources:
-        for labels, value in _selected(samples, source, "_bucket"):
+        for labels, value in chosen(samples, source, "_bucket"):
             counts[float(labels["le"]) / factor_of(source)] += value
     return counts
 

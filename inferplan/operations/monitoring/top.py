@@ -10,8 +10,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from inferplan.components.monitoring.vocabulary import PREFIX, vocabulary
 from inferplan.operations.contract import contract_of
@@ -39,17 +39,9 @@ Figures = Mapping[str, Mapping[str, float]]
 """Values by model and figure."""
 
 
-class Source(Protocol):
-    """Reads the figures of the engines. Raises OperationError."""
-
-    name: str
-
-    def figures(self) -> Figures: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class TopRow:
-    """A model; None where nothing measures a figure. The cost is the list price of the accelerators that ready replicas hold."""
+    """A model, with a figure for each of TERMS, None where nothing measures it. The cost is the list price of the accelerators that ready replicas hold."""
 
     name: str
     engine: str
@@ -58,11 +50,7 @@ class TopRow:
     wanted: int
     accelerators: int
     usd_per_hour: float | None
-    running_requests: float | None = None
-    waiting_requests: float | None = None
-    output_tokens_per_second: float | None = None
-    ttft_seconds_p95: float | None = None
-    kv_cache: float | None = None
+    figures: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,22 +58,15 @@ class Top:
     stack: str
     namespace: str
     source: str
-    rows: tuple[TopRow, ...]
-    notes: tuple[str, ...] = field(default_factory=tuple)
+    models: tuple[TopRow, ...]
+    notes: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
         """The rows as JSON, in camelCase."""
         from pydantic.alias_generators import to_camel
 
-        models = [{to_camel(key): value for key, value in asdict(row).items()} for row in self.rows]
-        return {
-            "version": 1,
-            "stack": self.stack,
-            "namespace": self.namespace,
-            "source": self.source,
-            "models": models,
-            "notes": [*self.notes],
-        }
+        models = [{to_camel(key): value for key, value in (vars(row) | row.figures).items() if key != "figures"} for row in self.models]
+        return {"version": 1, **vars(self), "models": models}
 
 
 class PrometheusSource:
@@ -120,6 +101,9 @@ class PrometheusSource:
             ) from None
 
 
+Source = PrometheusSource | PodMetrics
+
+
 def reader_of(workspace: Workspace, context: str | None) -> Get:
     """The reads of the cluster that `inferplan status` would read. Raises OperationError if there is none."""
     if context is None and status(workspace.stack) == "running":
@@ -136,21 +120,16 @@ def pod_source(workspace: Workspace, context: str | None, *, required: bool) -> 
     """The metrics pages of the pods, those of the stubs in a rehearsal that answers. Raises RequestError, or returns None unless `required`."""
     settings, endpoints = workspace.settings, contract_of(workspace.settings).endpoints
     if context is None and (port := answering_ports(workspace.stack).get(METRICS)) is not None:
-
-        def page(path: str) -> str:
-            # /api/v1/namespaces/NAMESPACE/pods/NAME:PORT/proxy/PATH
-            pod = path.split("/")[6].partition(":")[0]
-            return answer_of(f"http://127.0.0.1:{port}/pods/{pod}/metrics") or ""
-
-        return PodMetrics(settings, endpoints, page, start(workspace.stack).get)
+        get = start(workspace.stack).get
+        return PodMetrics(settings, endpoints, lambda pod, _: answer_of(f"http://127.0.0.1:{port}/pods/{pod}/metrics") or "", get)
     if not required:
         return None
     if (name := context or workspace.context) is None:
         raise RequestError(
             "--pods reads pods of a real cluster or of a rehearsal that answers, and the stack has neither. Add --context NAME."
         )
-    cluster = Kubectl(name)
-    return PodMetrics(settings, endpoints, cluster.text, cluster.get)
+    cluster, pods = Kubectl(name), f"/api/v1/namespaces/{settings.namespace}/pods"
+    return PodMetrics(settings, endpoints, lambda pod, place: cluster.text(f"{pods}/{pod}:{place}"), cluster.get)
 
 
 def read_top(workspace: Workspace, get: Get, source: Source | None) -> Top:
@@ -163,7 +142,7 @@ def read_top(workspace: Workspace, get: Get, source: Source | None) -> Top:
         accelerators = row.ready * model.accelerators_per_pod * model.pods if pool.capacity.accelerators else 0
         price = settings.cluster.node_usd_per_hour(pool)
         cost = None if price is None or not pool.capacity.accelerators else round(price * accelerators / pool.capacity.accelerators, 4)
-        own = {figure: value for figure, value in figures.get(row.name, {}).items() if figure in TERMS}
+        own = figures.get(row.name, {})
         rows.append(
             TopRow(
                 name=row.name,
@@ -173,15 +152,13 @@ def read_top(workspace: Workspace, get: Get, source: Source | None) -> Top:
                 wanted=row.wanted,
                 accelerators=accelerators,
                 usd_per_hour=cost,
-                **own,
+                figures={figure: own.get(figure) for figure in TERMS},
             )
         )
-    silent = [row.name for row in rows if source is not None and row.ready and row.name not in figures]
-    notes = [f"{source.name} has no figures of {', '.join(silent)}"] if silent and source is not None else []
-    return Top(
-        stack=workspace.stack,
-        namespace=settings.namespace,
-        source="none" if source is None else source.name,
-        rows=tuple(rows),
-        notes=tuple(notes),
-    )
+    if source is None:
+        notes = ["queues and speed are not read: name a Prometheus with --prometheus URL, or read the pods with --pods"]
+    else:
+        silent = [row.name for row in rows if row.ready and row.name not in figures]
+        notes = [f"{source.name} has no figures of {', '.join(silent)}"] if silent else []
+    name = "none" if source is None else source.name
+    return Top(stack=workspace.stack, namespace=settings.namespace, source=name, models=tuple(rows), notes=tuple(notes))

@@ -166,13 +166,13 @@ def test_pods_give_rates_and_quantiles_between_two_reads(workspace, monkeypatch)
     clock = iter([100.0, 110.0])
     monkeypatch.setattr(pod_metrics.time, "monotonic", lambda: next(clock))
 
-    def page(path: str) -> str:
-        paths.append(path)
+    def page(*place: str) -> str:
+        paths.append(place)
         return next(pages)
 
     reader = PodMetrics(workspace.settings, contract_of(workspace.settings).endpoints, page, cluster)
     first, second = reader.figures()[MODEL], reader.figures()[MODEL]
-    assert paths[0] == "/api/v1/namespaces/inference/pods/llama-3-8b-6d5f-abcde:8000/proxy/metrics"
+    assert paths[0] == ("llama-3-8b-6d5f-abcde", "8000/proxy/metrics")
     assert first == {"running_requests": 3, "waiting_requests": 2, "kv_cache": 0.5}
     assert second["output_tokens_per_second"] == 50
     # 20 new requests, 10 of them below 0.5 s: the 19th is nine tenths of the way from 0.5 s to 1 s.
@@ -182,8 +182,8 @@ def test_pods_give_rates_and_quantiles_between_two_reads(workspace, monkeypatch)
 def test_samples_are_chosen_as_prometheus_chooses_them():
     page = 'http_requests_total{handler="/v1/a",status="5xx"} 2\nhttp_requests_total{handler="/docs",status="2xx"} 5\nup 1\n'
     samples = list(parsed(page))
-    assert list(chosen(samples, 'http_requests_total{handler=~"/v1/.*"}')) == [2]
-    assert list(chosen(samples, 'http_requests_total{status!="5xx"}')) == [5]
-    assert list(chosen(samples, "up")) == [1]
+    assert list(chosen(samples, 'http_requests_total{handler=~"/v1/.*"}')) == [({"handler": "/v1/a", "status": "5xx"}, 2)]
+    assert [value for _, value in chosen(samples, 'http_requests_total{status!="5xx"}')] == [5]
+    assert list(chosen(samples, "up")) == [({}, 1)]
     assert quantile_of({0.5: 0, float("inf"): 0}) is None
     assert quantile_of({0.5: 1, float("inf"): 10}) == 0.5
