@@ -52,7 +52,7 @@ def compose(stack: Stack) -> None:
     stores = {name: platform.store(name, store, site) for name, store in spec.storage.items()}
     keys = _keys_of(stack, namespace=home.live_name, opts=inside)
     images = image_pulls_of(spec, targets, namespace=home.live_name, opts=inside)
-    endpoints = endpoints_of(spec, keys)
+    endpoints = endpoints_of(spec)
     gateway = declare_gateway(
         spec.gateway,
         endpoints,

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import pulumi
 
 from inferplan.components.gateway.api_keys import ApiKeys
 from inferplan.components.gateway.gateway import GATEWAY_PODS
+from inferplan.components.gateway.keys import server_key_ref
 from inferplan.components.gateway.route_spec import names_for
-from inferplan.components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
+from inferplan.components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, VolumeClaim
 from inferplan.components.monitoring.observed import observed
 from inferplan.components.naming import bounded
 from inferplan.components.nodes.image_pull import ImagePull
@@ -131,18 +131,12 @@ def _first_request(spec: StackSettings, model: ModelSpec) -> tuple[Part, ...]:
     return first_request(model.pool, model, pool, adds_nodes=spec.cluster.adds_nodes(pool)) if model.scaling else ()
 
 
-class ServerKeys(Protocol):
-    """The part of the API keys that endpoints name; ApiKeys has it."""
-
-    def server_key(self, model: str) -> SecretRef: ...
-
-
-def endpoints_of(spec: StackSettings, keys: ServerKeys) -> tuple[Endpoint, ...]:
+def endpoints_of(spec: StackSettings) -> tuple[Endpoint, ...]:
     scraped = spec.monitoring is not None and spec.monitoring.scrape is not None
     counts = scraped and spec.gateway is not None and spec.gateway.counts_requests
     endpoints = (
         counted(
-            engine_of(model).endpoint(name, model, keys.server_key(name)), model, sum(each.seconds for each in _first_request(spec, model))
+            engine_of(model).endpoint(name, model, server_key_ref(name)), model, sum(each.seconds for each in _first_request(spec, model))
         )
         for name, model in spec.models.items()
     )

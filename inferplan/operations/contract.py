@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from inferplan.components.gateway.exposure_spec import GATEWAY
-from inferplan.components.gateway.keys import SECRET_KEY, server_key_secret
+from inferplan.components.gateway.keys import server_key_ref
 from inferplan.components.gateway.one_address import names_at_one_address
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.routes import model_url
-from inferplan.components.handles import Endpoint, SecretRef
+from inferplan.components.handles import Endpoint
 from inferplan.components.serving.spec import engine_of
 from inferplan.stackfile.stack import StackSettings
 
@@ -34,10 +34,7 @@ class Contract:
 
 
 def contract_of(settings: StackSettings) -> Contract:
-    endpoints = {
-        name: engine_of(model).endpoint(name, model, SecretRef(name=server_key_secret(name), key=SECRET_KEY))
-        for name, model in settings.models.items()
-    }
+    endpoints = {name: engine_of(model).endpoint(name, model, server_key_ref(name)) for name, model in settings.models.items()}
     access = None if settings.gateway is None else settings.gateway.access
     return Contract(
         namespace=settings.namespace,

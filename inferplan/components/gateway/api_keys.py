@@ -143,7 +143,7 @@ class ApiKeys(pulumi.ComponentResource):
         """Return a reference to the key of `model`'s server. Raises KeyError for a model without one."""
         if model not in self._server_fingerprints:
             raise KeyError(f"No server key for {model!r}. Add it to the models of ApiKeys.")
-        return SecretRef(name=server_key_secret(model), key=SECRET_KEY)
+        return keys.server_key_ref(model)
 
     def server_key_marks(self, model: str) -> Mapping[SecretRef, pulumi.Output[str]]:
         """Return a fingerprint of each key of `model`'s server, the gateway's first; it reveals nothing about the key. Raises KeyError."""

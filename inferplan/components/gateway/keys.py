@@ -13,6 +13,7 @@ import hmac
 import zlib
 
 from inferplan.components.gateway.strength import is_guessable
+from inferplan.components.handles import SecretRef
 
 PREFIX = "ipk"
 SERVER_PREFIX = "ips"
@@ -107,6 +108,10 @@ def consumer_secret(consumer: str) -> str:
 def server_key_secret(model: str) -> str:
     """Return the name of the Secret with the key of a model's server; only the server and the gateway read it."""
     return f"{model}-server-key"
+
+
+def server_key_ref(model: str) -> SecretRef:
+    return SecretRef(name=server_key_secret(model), key=SECRET_KEY)
 
 
 def client_id(consumer: str, version: int, *, previous: bool = False) -> str:

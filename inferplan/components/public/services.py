@@ -7,8 +7,8 @@ from typing import Any, cast
 import pulumi
 
 from inferplan.components.gateway.gateway import GATEWAY_PODS
-from inferplan.components.gateway.keys import SECRET_KEY, server_key_secret
-from inferplan.components.handles import ModelMount, SecretRef
+from inferplan.components.gateway.keys import server_key_ref
+from inferplan.components.handles import ModelMount
 from inferplan.components.public import args as types
 from inferplan.components.public.handles import ModelFilesHandle, PoolHandle, endpoint_values, handle, plain_values
 from inferplan.components.public.inputs import Check, Extra, Inputs
@@ -70,7 +70,7 @@ class ModelService(pulumi.ComponentResource):
             target=pool.target(pool.name),
             weights=None if weights is None else check.mount(weights, extras["weights"], "weights"),
             artifacts={key: mount for key, mount in mounts.items() if isinstance(mount, ModelMount)},
-            server_key=(key := SecretRef(name=server_key_secret(name), key=SECRET_KEY)),
+            server_key=(key := server_key_ref(name)),
             server_key_marks={key: extras["server_key_mark"]},
             gateway=GATEWAY_PODS,
             prometheus=extras.get("prometheus"),

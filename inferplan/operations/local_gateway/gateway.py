@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from inferplan.components.gateway.exposure_spec import GATEWAY
-from inferplan.components.gateway.keys import SECRET_KEY, server_key_secret
-from inferplan.components.handles import Endpoint, SecretRef
+from inferplan.components.handles import Endpoint
 from inferplan.operations.contract import Contract, contract_of
 from inferplan.operations.local_gateway import nginx, stubs
 from inferplan.operations.local_gateway.profile import profiles_of
@@ -24,12 +23,6 @@ from inferplan.stackfile.imported_keys import SECTION, plain_keys
 from inferplan.stackfile.reader import PROJECT, SECRET_KEYS
 
 
-@dataclass(frozen=True)
-class _ServerKeys:
-    def server_key(self, model: str) -> SecretRef:
-        return SecretRef(name=server_key_secret(model), key=SECRET_KEY)
-
-
 class LocalGateway:
     """The processes that answer for a stack. `problem` says why nothing can, with the remedy; it is "" if all is there."""
 
@@ -39,7 +32,7 @@ class LocalGateway:
         # Imports Pulumi's SDK, which status and the shell's completion do without.
         from inferplan.infra.models import endpoints_of
 
-        self._endpoints = endpoints_of(self._settings, _ServerKeys())
+        self._endpoints = endpoints_of(self._settings)
         self._real = real_server(workspace, real)
         self.problem = self._problem()
 
@@ -80,21 +73,14 @@ class LocalGateway:
         ports = choose_ports(cluster, {**nginx.PORTS, **stubs.owners(stubbed), SERVER: SERVER})
         values = self._workspace.secrets.values
         seeds = [values[f"{PROJECT}:{key}"] for key in SECRET_KEYS if f"{PROJECT}:{key}" in values]
-        inputs = nginx.ProxyInputs(
-            settings=self._settings,
-            endpoints=[
-                _on_port(each, ports[SERVER]) if self._is_real(each) else stubs.on_loopback(each, ports) for each in self._endpoints
-            ],
-            seeds=seeds,
-            imported_keys=plain_keys(json.loads(self._workspace.engine_input()["config"].get(f"{PROJECT}:{SECTION}", "{}"))),
-            ports=ports,
-            folder=folder_of(cluster.directory),
-        )
-        local = [each for each in inputs.endpoints if not self._is_real(each)]
+        local = [stubs.on_loopback(each, ports) for each in stubbed]
+        real = [_on_port(each, ports[SERVER]) for each in self._endpoints if self._is_real(each)]
+        imported = plain_keys(json.loads(self._workspace.engine_input()["config"].get(f"{PROJECT}:{SECTION}", "{}")))
+        proxy = nginx.program(self._settings, [*local, *real], seeds, imported, ports, folder_of(cluster.directory))
         programs = [stubs.program(self._settings, local, cluster, ports, self._profiles, seeds)]
         if self._real is not None and not updating:
             programs.append(real_program(self._real, self.recording, cluster, port=ports[SERVER], seed=seeds[-1]))
-        bring_up(cluster, [*programs, nginx.program(inputs)], keep=[SERVER] if updating else ())
+        bring_up(cluster, [*programs, proxy], keep=[SERVER] if updating else ())
 
     def following(self, cluster: Cluster, listener: Listener) -> Listener:
         """`listener`, which also changes the local gateway as soon as that of the cluster has changed."""

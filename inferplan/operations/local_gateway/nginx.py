@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,18 +32,6 @@ _INSTALL = "Install it (Debian: apt-get install nginx-light, macOS: brew install
 _INSTALL_NJS = "Install nginx and nginx-module-njs 0.8.1 or newer from nginx.org, or name the module in INFERPLAN_NJS_MODULE"
 # The proxy listens on loopback and needs no resolver: every backend is an address.
 _RESOLV = b"search local.svc.cluster.local svc.cluster.local cluster.local\nnameserver 127.0.0.1\n"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProxyInputs:
-    """The inputs of the proxy: endpoints with addresses on loopback, the keys of the stack, its ports by name, and its folder."""
-
-    settings: StackSettings
-    endpoints: Sequence[Endpoint]
-    seeds: Sequence[str] = field(repr=False)
-    imported_keys: ImportedKeys = field(repr=False)
-    ports: Mapping[str, int]
-    folder: Path
 
 
 def _binary() -> str | None:
@@ -85,14 +73,21 @@ def _njs() -> str | None:
     return None
 
 
-def program(inputs: ProxyInputs) -> Program:
-    """nginx on loopback with the rendered configuration. One pod serves, so it has the limits of the whole gateway."""
-    spec, folder, ports = inputs.settings.gateway, inputs.folder, inputs.ports
+def program(
+    settings: StackSettings,
+    endpoints: Sequence[Endpoint],
+    seeds: Sequence[str],
+    imported_keys: ImportedKeys,
+    ports: Mapping[str, int],
+    folder: Path,
+) -> Program:
+    """nginx on loopback with the configuration for `endpoints` there. One pod serves, so it has the limits of the whole gateway."""
+    spec, consumers = settings.gateway, settings.consumers
     if not isinstance(spec, NginxGatewaySpec):
         raise TypeError("problem() says that this gateway cannot run here")
     spec = spec.model_copy(update={"replicas": 1})
-    njs = _njs() if any(each.counted for each in inputs.endpoints) else None
-    endpoints = inputs.endpoints if njs else [replace(each, counted=False, start_seconds=None) for each in inputs.endpoints]
+    njs = _njs() if any(each.counted for each in endpoints) else None
+    endpoints = endpoints if njs else [replace(each, counted=False, start_seconds=None) for each in endpoints]
     layout = ProxyLayout(
         listen=f"127.0.0.1:{ports[HTTP]}",
         grpc_listen=f"127.0.0.1:{ports[GRPC]}",
@@ -107,10 +102,9 @@ def program(inputs: ProxyInputs) -> Program:
         js_module=njs or "",
     )
     _trim(folder.parent / "logs" / "access.log")
-    consumers, seed, previous = inputs.settings.consumers, inputs.seeds[0], next(iter(inputs.seeds[1:]), None)
-    models = [each.model for each in endpoints]
-    secret = proxy_keys(seed, consumers, models, inputs.imported_keys, previous_seed=previous)
-    config = proxy_config(spec, endpoints, consumers, layout, two_seeds=previous is not None, public_routes=inputs.settings.routes)
+    previous = next(iter(seeds[1:]), None)
+    secret = proxy_keys(seeds[0], consumers, [each.model for each in endpoints], imported_keys, previous_seed=previous)
+    config = proxy_config(spec, endpoints, consumers, layout, two_seeds=previous is not None, public_routes=settings.routes)
     # Without a user, the workers of root run as another user, who may not write to the folder.
     user = "user root; " if os.geteuid() == 0 else ""
     binary = str(_binary())

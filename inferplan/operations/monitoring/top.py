@@ -65,7 +65,7 @@ class Top:
         """The rows as JSON, in camelCase."""
         from pydantic.alias_generators import to_camel
 
-        models = [{to_camel(key): value for key, value in (vars(row) | row.figures).items() if key != "figures"} for row in self.models]
+        models = [{to_camel(key): value for key, value in {**vars(row), **row.figures}.items() if key != "figures"} for row in self.models]
         return {"version": 1, **vars(self), "models": models}
 
 

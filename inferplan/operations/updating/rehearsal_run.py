@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import sys
 import threading
@@ -12,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from inferplan.rehearsal.cluster import Cluster
-    from inferplan.rehearsal.cluster.api import Api
 
 _CATCH_UP_SECONDS = 30.0
 # Short answers, so that clients send often: a fake pod is replaced within a fraction of a second.
@@ -84,51 +82,33 @@ def _note(diary: Diary, event: Any) -> None:
     diary.write(type(event).__name__.lower(), target=str(event.target), **fields)
 
 
-class _Follower(threading.Thread):
-    """Passes each state of the objects at `path` of `api` to `look` until it is closed."""
-
-    def __init__(self, api: Api, path: str, look: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__(daemon=True)
-        self._api, self._path, self._look = api, path, look
-        listed = api.request("GET", path)
-        for each in listed["items"]:
-            look(each)
-        self._seen, self._news = int(listed["metadata"]["resourceVersion"]), threading.Condition()
-        self._watch = api.watch(path, {"resourceVersion": listed["metadata"]["resourceVersion"]})
-        self.start()
-
-    def run(self) -> None:
-        for kind, live in self._watch:
-            if kind in ("ADDED", "MODIFIED"):
-                self._look(live)
-            with self._news:
-                self._seen = int(live.get("metadata", {}).get("resourceVersion", self._seen))
-                self._news.notify_all()
-
-    def catch_up(self) -> None:
-        """Wait until `look` has seen every state up to now, because the watch is later than other connections."""
-        newest = max((int(each["metadata"]["resourceVersion"]) for each in self._api.request("GET", self._path)["items"]), default=0)
-        with self._news:
-            self._news.wait_for(lambda: self._seen >= newest, _CATCH_UP_SECONDS)
-
-    def close(self) -> None:
-        self._watch.close()
-        self.join(5)
-
-
 @contextlib.contextmanager
 def _observed(cluster: Cluster, diary: Diary) -> Iterator[None]:
-    api = cluster.api()
-    looks = (("/apis/apps/v1/deployments", _deployment), ("/api/v1/pods", _pod))
-    followers = [_Follower(api, path, functools.partial(look, diary)) for path, look in looks]
-    try:
+    """Write the states of Deployments and Pods into `diary` while the block runs, the last ones too."""
+    from inferplan.rehearsal.engine.wait.watching import Watching
+
+    seen, news = dict.fromkeys(_LOOKS, 0), threading.Condition()
+
+    def look(live: dict[str, Any], gone: bool) -> None:  # noqa: FBT001 - named by Watching
+        kind = live["kind"]
+        if not gone:
+            _LOOKS[kind](diary, live)
+        with news:
+            seen[kind] = max(seen[kind], int(live["metadata"]["resourceVersion"]))
+            news.notify_all()
+
+    with contextlib.closing(cluster.api()) as api, contextlib.ExitStack() as stack:
+        watching = Watching(api, look)
+        stack.callback(watching.stop)
+        for kind, version in _VERSIONS.items():
+            watching.observe(version, kind)
         yield
-        for each in followers:
-            each.catch_up()
-    finally:
-        for each in followers:
-            each.close()
-        api.close()
+        # A watch is later than other connections.
+        for kind, version in _VERSIONS.items():
+            listed = api.request("GET", api.resource(version, kind).path())["items"]
+            newest = max((int(each["metadata"]["resourceVersion"]) for each in listed), default=0)
+            with news:
+                news.wait_for(lambda kind=kind, newest=newest: seen[kind] >= newest, _CATCH_UP_SECONDS)
 
 
 def _deployment(diary: Diary, live: dict[str, Any]) -> None:
@@ -140,6 +120,10 @@ def _pod(diary: Diary, live: dict[str, Any]) -> None:
     for condition in live.get("status", {}).get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             diary.write("pending", pod=live["metadata"]["name"], reason=condition.get("message", condition.get("reason", "")))
+
+
+_LOOKS = {"Deployment": _deployment, "Pod": _pod}
+_VERSIONS = {"Deployment": "apps/v1", "Pod": "v1"}
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ class Api:
         if key not in self._kinds:
             with self._lock:
                 if key not in self._kinds:
-                    self._kinds = self._discover()
+                    self._kinds = self._kinds | self._discover("/apis" if "/" in api_version else "/api")
         if key not in self._kinds:
             raise UnknownKindError(f"{kind} of {api_version}")
         return self._kinds[key]
@@ -195,21 +195,21 @@ class Api:
     def kinds(self) -> Mapping[tuple[str, str], Resource]:
         """Every kind that the server serves now, by API version and kind."""
         with self._lock:
-            self._kinds = self._discover()
+            self._kinds = self._discover("/api") | self._discover("/apis")
             return dict(self._kinds)
 
-    def _discover(self) -> dict[tuple[str, str], Resource]:
+    def _discover(self, root: str) -> dict[tuple[str, str], Resource]:
+        """The kinds below `root`: `/api` for those of the core, `/apis` for all others."""
         kinds: dict[tuple[str, str], Resource] = {}
-        for root in ("/api", "/apis"):
-            for group in self._send("GET", root, accept=_DISCOVERY)[1]["items"]:
-                name = group["metadata"].get("name", "")
-                for version in group["versions"]:
-                    api_version = f"{name}/{version['version']}" if name else version["version"]
-                    for each in version.get("resources") or []:
-                        kind, namespaced, patched = each["responseKind"]["kind"], each["scope"] == "Namespaced", "patch" in each["verbs"]
-                        kinds[api_version, kind] = Resource(
-                            base=f"{root}/{api_version}", plural=each["resource"], kind=kind, namespaced=namespaced, patched=patched
-                        )
+        for group in self._send("GET", root, accept=_DISCOVERY)[1]["items"]:
+            name = group["metadata"].get("name", "")
+            for version in group["versions"]:
+                api_version = f"{name}/{version['version']}" if name else version["version"]
+                for each in version.get("resources") or []:
+                    kind, namespaced, patched = each["responseKind"]["kind"], each["scope"] == "Namespaced", "patch" in each["verbs"]
+                    kinds[api_version, kind] = Resource(
+                        base=f"{root}/{api_version}", plural=each["resource"], kind=kind, namespaced=namespaced, patched=patched
+                    )
         return kinds
 
 

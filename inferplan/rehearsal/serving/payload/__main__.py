@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from inferplan.rehearsal.serving.payload.following import MODEL_LABEL, follow
+from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
+from inferplan.rehearsal.cluster.api import Api
+from inferplan.rehearsal.engine.wait.watching import Watching
 from inferplan.rehearsal.serving.payload.metrics import page, targets
 from inferplan.rehearsal.serving.payload.protocols import answer
 from inferplan.rehearsal.serving.payload.replicas import Model
@@ -32,7 +34,7 @@ class Stubs:
         self.file = file
         self.models: dict[str, Model] = {}
         self.listeners: dict[tuple[str, str], Any] = {}
-        self.pods: dict[str, Any] | None = None
+        self.watching: Watching | None = None
         self.digest = ""
         self.site: dict[str, Any] = {}
 
@@ -50,8 +52,8 @@ class Stubs:
                 self.models[name].change(spec)
             else:
                 self.models[name] = Model(spec)
-                for pod in [each for each in (self.pods or {}).values() if _model_of(each) == name]:
-                    self.models[name].follow("ADDED", pod)
+                for pod in self.watching.known("Pod") if self.watching else ():
+                    await self.take(pod, gone=False)
         await self._reserve({(name, each["kind"]): each["port"] for name, spec in wanted.items() for each in spec["protocols"]})
         for name in [each for each in self.models if each not in wanted]:
             del self.models[name]
@@ -100,29 +102,19 @@ class Stubs:
             if key[0] == name and key[1] != _GRPC:
                 await each.set_open(wanted=bool(self.models[name].ready()))
 
-    async def take(self, kind: str, pod: Any) -> None:
-        name, pods = _model_of(pod), self.pods if self.pods is not None else {}
-        pods[pod["metadata"]["name"]] = pod
-        if kind == "DELETED":
-            del pods[pod["metadata"]["name"]]
-        if name in self.models:
-            self.models[name].follow(kind, pod)
-            await self._open(name)
-
-    async def take_all(self, pods: list[Any]) -> None:
-        present, self.pods = {each["metadata"]["name"] for each in pods}, {}
-        for model in self.models.values():
-            for name in [each for each in model.replicas if each not in present]:
-                model.follow("DELETED", {"metadata": {"name": name}})
-        for each in pods:
-            await self.take("MODIFIED", each)
-        for name in self.models:
-            await self._open(name)
+    async def take(self, pod: Any, *, gone: bool) -> None:
+        """Take over the state of `pod` if it serves one of the models."""
+        metadata = pod["metadata"]
+        labels = metadata.get("labels") or {}
+        model = self.models.get(labels.get(INSTANCE_LABEL, ""))
+        if model is not None and metadata["namespace"] == self.site["namespace"] and labels.get(COMPONENT_LABEL) == "model":
+            model.follow(pod, gone=gone)
+            await self._open(model.spec["name"])
 
     async def report(self, request: Request) -> Answer:
         """Metrics of one pod, the pods as Prometheus discovers them by HTTP, or the digest of the file that is in use."""
         if request.path == "/site":
-            return Answer(body=self.digest.encode() if self.pods is not None else b"", type="text/plain")
+            return Answer(body=self.digest.encode() if self.watching else b"", type="text/plain")
         if request.path == "/targets":
             return Answer(body=json.dumps(targets(self.site, self.models)).encode())
         for model in self.models.values():
@@ -132,10 +124,6 @@ class Stubs:
         raise Denied(404, "Unknown pod. /targets lists all.")
 
 
-def _model_of(pod: Any) -> str:
-    return str(pod["metadata"].get("labels", {}).get(MODEL_LABEL))
-
-
 async def main(file: Path) -> None:
     stubs = Stubs(file)
     await stubs.read()
@@ -143,16 +131,12 @@ async def main(file: Path) -> None:
     loop.add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(stubs.read()))
     site = stubs.site
 
-    def soon(work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, loop)
+    def look(pod: Any, gone: bool) -> None:  # noqa: FBT001 - named by Watching
+        asyncio.run_coroutine_threadsafe(stubs.take(pod, gone=gone), loop)
 
-    follow(
-        site["server"],
-        Path(site["pki"]),
-        site["namespace"],
-        lambda pods: soon(stubs.take_all(pods)),
-        lambda kind, pod: soon(stubs.take(kind, pod)),
-    )
+    watching = Watching(Api(site["server"], Path(site["pki"]), connections=1), look)
+    await asyncio.to_thread(watching.observe, "v1", "Pod")
+    stubs.watching = watching
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await converse(reader, writer, stubs.report, {})

@@ -126,14 +126,14 @@ class Model:
     def ready(self) -> list[Replica]:
         return [each for each in self.replicas.values() if each.ready]
 
-    def follow(self, kind: str, pod: Mapping[str, Any]) -> None:
-        """Take over the state of `pod` after an event of `kind`. A pod that is gone finishes its requests within its grace period."""
+    def follow(self, pod: Mapping[str, Any], *, gone: bool) -> None:
+        """Take over the state of `pod`. One that is gone finishes its requests within its grace period."""
         metadata = pod["metadata"]
         name, mark = metadata["name"], (metadata.get("annotations") or {}).get("inferplan.dev/server-key")
         labels = metadata.get("labels") or {}
         if labels.get("leaderworkerset.sigs.k8s.io/worker-index", "0") != "0" or labels.get("ray.io/node-type", "worker") != "worker":
             return
-        if kind == "DELETED":
+        if gone:
             replica = self.replicas.pop(name, None)
             if replica is not None:
                 replica.ready = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -61,27 +60,21 @@ class Listener:
 
     def __init__(self, port: int, connected: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
         self._port, self._connected = port, connected
-        self._socket = self._reserve()
         self._server: asyncio.Server | None = None
-
-    def _reserve(self) -> socket.socket:
-        reserved = socket.socket()
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", self._port))
-        return reserved
+        self._turn = asyncio.Lock()
 
     async def set_open(self, *, wanted: bool) -> None:
-        if wanted and self._server is None:
-            self._server = await asyncio.start_server(self._connected, sock=self._socket, backlog=1024)
-        elif not wanted and self._server is not None:
-            self._server.close()
-            self._server = None
-            self._socket = self._reserve()
+        async with self._turn:
+            if self._server is not None and wanted:
+                await self._server.start_serving()
+            elif self._server is None or self._server.is_serving():
+                self.close()
+                # It binds the port, and listens when it starts to serve.
+                self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port, backlog=1024, start_serving=wanted)
 
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        self._socket.close()
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handle: Handler, headers: dict[str, str]) -> None:
