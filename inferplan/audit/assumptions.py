@@ -3,29 +3,29 @@
 import contextlib
 from collections.abc import Iterable, Iterator
 
-from inferplan.audit.manifest import Manifest, Object
+from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.session import STUB_CLASS, Session
 from inferplan.audit.templates import TABLE, select, templates
 from inferplan.kube.paths import mapping
 from inferplan.rehearsal.cluster.api import ApiError, UnknownKindError
+from inferplan.rehearsal.engine.wait.object_events import key_of
+from inferplan.review.findings import Finding
+
+_ALWAYS = ("Namespace", "StorageClass")
+"""Kinds that are made for what a change adds too."""
 
 
-def assume(
-    session: Session, manifests: Iterable[Manifest], declared: Iterable[Manifest], only: tuple[str, ...] = ()
-) -> list[tuple[str, Manifest]]:
-    """Create what `manifests` name and `declared` lacks, of the kinds `only` if any. Returns names with the manifests that need them."""
-    have = {(each.kind, each.name) for each in declared}
-    made: dict[tuple[str, str, str], tuple[str, Manifest]] = {}
-    bodies = [(body, each) for each in manifests for body in _needs(session, each)]
-    for body, each in sorted(bodies, key=lambda item: item[0]["kind"] != "Namespace"):
-        metadata = body["metadata"]
-        identity = body["kind"], metadata.get("namespace", ""), metadata["name"]
-        if identity in made or (body["kind"], metadata["name"]) in have or (only and body["kind"] not in only):
-            continue
+def assume(session: Session, first: Iterable[Manifest], new: Iterable[Manifest], existing: Iterable[Manifest]) -> list[Finding]:
+    """Create what the manifests `first` name and no manifest declares, with the namespaces and storage classes of `new`. Returns notes."""
+    declared = {(each.kind, each.name) for each in (*existing, *first, *new)}
+    needs = [(each, body) for each in new for body in _needs(session, each) if body["kind"] in _ALWAYS]
+    needs += ((each, body) for each in first for body in _needs(session, each))
+    made = {key_of(body): (each, body) for each, body in reversed(needs) if (body["kind"], body["metadata"]["name"]) not in declared}
+    for key in sorted(made, key=lambda each: each.kind != "Namespace"):
         with contextlib.suppress(ApiError):  # a name that it rejects: the object that needs it is never ready
-            session.put(body)
-        made[identity] = f"{body['kind']} {metadata['name']}", each
-    return list(made.values())
+            session.put(made[key][1])
+    others = {f"{key.kind} {key.name}": each for key, (each, _) in made.items() if key.kind != "Namespace"}
+    return [finding("assumed", name, "", "it is not in the manifests", each) for name, each in others.items()]
 
 
 def _needs(session: Session, manifest: Manifest) -> Iterator[Object]:
@@ -37,10 +37,9 @@ def _needs(session: Session, manifest: Manifest) -> Iterator[Object]:
     if namespace and namespace not in ("default", "kube-system", "kube-public", "kube-node-lease"):
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     for _, template in templates(manifest.body):
-        spec = template.get("spec") or {}
         for row in TABLE["needs"]:
             inside = {"namespace": namespace} if row.get("namespaced") else {}
-            for _, name in select(spec, row["path"]):
+            for _, name in select(template, f"spec.{row['path']}"):
                 if isinstance(name, str) and name and name not in row.get("builtin", ()):
                     yield {"kind": row["kind"], "metadata": {"name": name, **inside}, **row["object"]}
     for each in [manifest.body] if manifest.kind == "PersistentVolumeClaim" else manifest.spec.get("volumeClaimTemplates") or []:

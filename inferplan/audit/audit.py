@@ -12,7 +12,7 @@ from inferplan.audit.deployers import deployer
 from inferplan.audit.documents import doubled
 from inferplan.audit.drains import drained
 from inferplan.audit.judge import announced, judge, ordered, survived
-from inferplan.audit.manifest import InputError, Manifest, Object, finding
+from inferplan.audit.manifest import InputError, Manifest, Object
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
@@ -106,14 +106,11 @@ def _prepare(session: Session, request: Request) -> list[Finding]:
     for each in request.nodes:
         session.put(each)
     session.settle((("v1", Key("Node", "", each["metadata"]["name"])) for each in request.nodes if each["kind"] == "Node"), request.limit)
-    first = request.new if request.old is None else request.old
-    both = (*request.existing, *first, *(request.new if request.old is not None else ()))
-    assumed = assume(session, first, both) + assume(session, request.new, both, only=("Namespace", "StorageClass"))
+    notes = assume(session, request.new if request.old is None else request.old, request.new, request.existing)
     if request.existing:
         result = Rollout(session=session, deployer=deployer("flux"), manifests=request.existing, limit=request.limit).run()
         if result.rejections:
-            raise InputError(f"{each.manifest.place}: --existing: {each.message.rstrip('.')}. Correct it." for each in result.rejections)
+            raise InputError(f"{each.place}: --existing: {each.reason.rstrip('.')}. Correct it." for each in result.rejections)
     for each in request.load:
         session.put(each)
-    notes = [finding("assumed", name, "", "it is not in the manifests", each) for name, each in dict(assumed).items()]
-    return [each for each in notes if not each.object.startswith("Namespace ")]
+    return notes

@@ -11,16 +11,7 @@ from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
 from inferplan.kube.paths import mapping
 from inferplan.rehearsal.engine.wait.object_events import Key
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rejection:
-    """The API server's or the deployer's no to `manifest`; `code` is a row of findings.toml."""
-
-    manifest: Manifest
-    code: str
-    field: str
-    message: str
+from inferplan.review.findings import Finding
 
 
 @dataclass(kw_only=True)
@@ -30,7 +21,7 @@ class Deployed:
     manager: str = ""
     manifests: dict[Key, Manifest] = field(default_factory=dict)
     declared: dict[Key, Manifest] = field(default_factory=dict)
-    rejections: list[Rejection] = field(default_factory=list)
+    rejections: list[Finding] = field(default_factory=list)
     skipped: list[Manifest] = field(default_factory=list)
     unready: dict[Key, str] = field(default_factory=dict)
     left: dict[Key, Manifest] = field(default_factory=dict)
@@ -90,4 +81,4 @@ class Change:
         return mapping(before.body, *path) == mapping(after.body, *path)
 
     def live(self, key: Key, api_version: str = "v1") -> Object | None:
-        return self.session.get(key, self.session.api.resource(api_version, key.kind))
+        return self.session.get(key, api_version)

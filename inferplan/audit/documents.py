@@ -13,6 +13,8 @@ from typing import Any, Final
 import yaml
 
 from inferplan.audit.manifest import InputError, Manifest, Object, problems
+from inferplan.stackfile.yaml_scalars import resolve
+from inferplan.stackfile.yaml_tree import LOADER
 
 MAX_OBJECTS: Final = 5000
 """The most objects of one side of an audit."""
@@ -21,18 +23,13 @@ MAX_OBJECT_BYTES: Final = 1_500_000
 _MAX_FILE_BYTES: Final = 64 * 2**20
 _MAX_VALUES: Final = 200_000
 _MAX_DEPTH: Final = 100
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _TAGS: Final = frozenset({None, "!", *(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))})
 _TEMPLATE: Final = "This is a template of a Helm chart. Give the folder of its Chart.yaml."
-_WORDS: Final[dict[str, Any]] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
-    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
-}
-_INTEGER = re.compile(r"[-+]?(?:0b[01_]{1,64}|0x[0-9a-fA-F_]{1,16}|0o?[0-7_]{1,22}|[0-9][0-9_]{0,18})")
-_LONG_NUMBER = re.compile(r"(?=.{41})[-+]?[0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,40}|[0-9]{1,40}(?:\.[0-9]{0,40})?)(?:[eE][-+]?[0-9]{1,3})?")
+# Booleans of YAML 1.1, which YAML 1.2 reads as text.
+_TRUE: Final = ("y", "Y", "yes", "Yes", "YES", "on", "On", "ON")
+_FALSE: Final = ("n", "N", "no", "No", "NO", "off", "Off", "OFF")
+_NOT_A_VALUE: Final = re.compile("maximum is|out of range|finite number")
 
 
 class _Rejected(yaml.MarkedYAMLError):
@@ -148,7 +145,7 @@ class _Builder:
     """Builds the values of one file from the parser's events."""
 
     def __init__(self, text: str) -> None:
-        self._events = yaml.parse(text, Loader=_LOADER)
+        self._events = yaml.parse(text, Loader=LOADER)
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._count = 0
 
@@ -191,9 +188,10 @@ class _Builder:
     def _scalar(self, event: Any) -> Any:
         if event.style or (event.tag or "").endswith(":str") or event.tag == "!":
             return event.value
-        if _LONG_NUMBER.fullmatch(event.value):
-            raise _Rejected(event, f"A number of {len(event.value):,} digits is not a value of Kubernetes. Quote it if it is text.")
-        return scalar(event.value)
+        value, problem = scalar(event.value)
+        if problem:
+            raise _Rejected(event, problem)
+        return value
 
     def _mapping(self, event: Any, depth: int) -> Object:
         mapping: Object = {}
@@ -217,17 +215,11 @@ class _Builder:
         return mapping
 
 
-def scalar(text: str) -> Any:
-    """The value of the unquoted scalar `text`."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if not text[0].isdigit() and text[0] not in "+-.":
-        return text
-    if _INTEGER.fullmatch(text):
-        digits = text.replace("_", "")
-        octal = re.fullmatch(r"([-+]?)0o?([0-7]+)", digits)
-        try:
-            return int(f"{octal[1]}{octal[2]}", 8) if octal else int(digits, 0 if "x" in digits or "b" in digits else 10)
-        except ValueError:
-            return text
-    return float(text) if _FLOAT.fullmatch(text) else text
+def scalar(text: str) -> tuple[Any, str]:
+    """The value of the unquoted scalar `text`, and what is wrong with it if it is a number that JSON cannot hold."""
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE, ""
+    value, problem = resolve(text)
+    # kubectl sends a whole number without a point, however it is written.
+    whole = isinstance(value, float) and not value % 1
+    return int(value or 0) if whole else value, problem if problem and _NOT_A_VALUE.search(problem) else ""

@@ -1,20 +1,20 @@
 """The nodes of an audit: a file that states pools of nodes becomes fake nodes, and recorded nodes become such a file."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from inferplan.audit.documents import values_in
 from inferplan.audit.manifest import InputError, Object
 from inferplan.kube.names import FAKE_NODE, HOSTNAME_LABEL
-from inferplan.kube.quantity import amount
+from inferplan.kube.quantity import canonical
 
 KIND = "Fleet"
 MAX_NODES = 1000
-_DRA = "resource.k8s.io/v1"
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _LABELS = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
 _DEFAULTS = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+
+Quantity = Annotated[str | int, AfterValidator(lambda value: canonical(str(value)) and value)]
 
 
 class _Strict(BaseModel):
@@ -26,7 +26,7 @@ class Taint(_Strict):
 
     key: str
     value: str = ""
-    effect: str = Field(pattern="^(?:" + "|".join(_EFFECTS) + ")$")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
 class Devices(_Strict):
@@ -35,7 +35,7 @@ class Devices(_Strict):
     driver: str = Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$")
     count: int = Field(ge=1, le=128)
     attributes: dict[str, str | bool | int | dict[Literal["version"], str]] = Field(default_factory=dict)
-    capacity: dict[str, str | int] = Field(default_factory=dict)
+    capacity: dict[str, Quantity] = Field(default_factory=dict)
 
 
 class DeviceClass(_Strict):
@@ -52,7 +52,7 @@ class NodePool(_Strict):
     count: int = Field(ge=0, le=MAX_NODES)
     labels: dict[str, str] = Field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    allocatable: dict[str, str | int] = Field(default_factory=dict)
+    allocatable: dict[str, Quantity] = Field(default_factory=dict)
     unschedulable: bool = False
     devices: tuple[Devices, ...] = ()
 
@@ -62,7 +62,7 @@ class Load(_Strict):
 
     pool: str
     pods: int = Field(ge=1, le=MAX_NODES * 100)
-    requests: dict[str, str | int]
+    requests: dict[str, Quantity]
 
 
 class Fleet(_Strict):
@@ -73,58 +73,55 @@ class Fleet(_Strict):
     load: tuple[Load, ...] = ()
     device_classes: tuple[DeviceClass, ...] = Field(default=(), alias="deviceClasses")
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        unknown = sorted({each.pool for each in self.load} - {each.name for each in self.pools})
+        many = ["the pools have more than 1,000 nodes together"] if sum(each.count for each in self.pools) > MAX_NODES else []
+        if problems := [*many, *(f"load names the unknown pool {each!r}" for each in unknown)]:
+            raise ValueError("; ".join(problems))
+        return self
+
 
 def read_fleet(content: bytes, name: str) -> Fleet:
     """The pools in the file `name`. Raises InputError with every error."""
     try:
-        fleet = Fleet.model_validate(values_in(content, name))
+        return Fleet.model_validate(values_in(content, name))
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_input=False)
-        texts = (f"{name}: {'.'.join(map(str, each['loc']))}: {each['msg']}. See docs/audit.md for the fields." for each in errors)
-        raise InputError(texts) from error
-    groups = [(f"pools.{index}.allocatable", pool.allocatable) for index, pool in enumerate(fleet.pools)]
-    groups += [(f"pools.{index}.devices.capacity", each.capacity) for index, pool in enumerate(fleet.pools) for each in pool.devices]
-    errors_ = [
-        f"{name}: {path}.{resource}: {value!r} is not a Kubernetes quantity. Write for example 8 or 64Gi."
-        for path, quantities in groups
-        for resource, value in quantities.items()
-        if amount(str(value)) is None
-    ]
-    if sum(each.count for each in fleet.pools) > MAX_NODES:
-        errors_.append(f"{name}: The pools have more than {MAX_NODES:,} nodes together. Record fewer.")
-    if missing := {each.pool for each in fleet.load} - {each.name for each in fleet.pools}:
-        errors_.append(f"{name}: load names the unknown pool {sorted(missing)[0]!r}. Name one of pools.")
-    if errors_:
-        raise InputError(errors_)
-    return fleet
+        errors = ((".".join(map(str, each["loc"])), each["msg"]) for each in error.errors(include_url=False, include_input=False))
+        texts = ((where, text.removeprefix("Value error, ").rstrip(".")) for where, text in errors)
+        raise InputError(
+            f"{name}: {where}: {text}. See docs/audit.md for the fields.".replace(": : ", ": ") for where, text in texts
+        ) from error
 
 
 def node_objects(fleet: Fleet) -> list[Object]:
     """The fake nodes of `fleet`, and what drivers publish about their devices: a DeviceClass, and a ResourceSlice for each node."""
-    nodes = [_node(pool, index) for pool in fleet.pools for index in range(pool.count)]
+    nodes = [(pool, f"{pool.name}-{index}") for pool in fleet.pools for index in range(pool.count)]
     drivers = {each.driver: (f"device.driver == '{each.driver}'",) for pool in fleet.pools for each in pool.devices}
     classes = drivers | {each.name: each.expressions for each in fleet.device_classes}
-    slices = [
-        _slice(pool, index, number, each) for pool in fleet.pools for number, each in enumerate(pool.devices) for index in range(pool.count)
-    ]
     selectors = {name: [{"cel": {"expression": each}} for each in several] for name, several in classes.items()}
-    kind = {"apiVersion": _DRA, "kind": "DeviceClass"}
-    return [*nodes, *({**kind, "metadata": {"name": name}, "spec": {"selectors": each}} for name, each in selectors.items()), *slices]
+    slices = [_slice(f"{node}-{number}", node, each) for pool, node in nodes for number, each in enumerate(pool.devices)]
+    return [
+        *(_node(node, pool) for pool, node in nodes),
+        *(_published("DeviceClass", name, selectors=each) for name, each in selectors.items()),
+        *slices,
+    ]
 
 
-def _slice(pool: NodePool, index: int, number: int, devices: Devices) -> Object:
-    node = f"{pool.name}-{index}"
+def _published(kind: str, name: str, **spec: Any) -> Object:
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _slice(name: str, node: str, devices: Devices) -> Object:
     names = {bool: "bool", int: "int", str: "string"}
     attributes = {key: value if isinstance(value, dict) else {names[type(value)]: value} for key, value in devices.attributes.items()}
     capacity = {key: {"value": str(value)} for key, value in devices.capacity.items()}
     listed = [{"name": f"device-{each}", "attributes": attributes, "capacity": capacity} for each in range(devices.count)]
-    spec: Object = {"driver": devices.driver, "nodeName": node, "devices": listed}
-    spec["pool"] = {"name": f"{node}-{number}", "generation": 1, "resourceSliceCount": 1}
-    return {"apiVersion": _DRA, "kind": "ResourceSlice", "metadata": {"name": f"{node}-{number}-{devices.driver}"}, "spec": spec}
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    return _published("ResourceSlice", f"{name}-{devices.driver}", driver=devices.driver, nodeName=node, devices=listed, pool=pool)
 
 
-def _node(pool: NodePool, index: int) -> Object:
-    name = f"{pool.name}-{index}"
+def _node(name: str, pool: NodePool) -> Object:
     resources = {key: str(value) for key, value in {**_DEFAULTS, **pool.allocatable}.items()}
     spec: Object = {"taints": [each.model_dump(exclude_defaults=True) for each in pool.taints]} if pool.taints else {}
     return {

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 
 from inferplan.audit.deployed import Change, Deployed
-from inferplan.audit.manifest import Manifest, finding
+from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import unkept
 from inferplan.audit.placement import blamed_field
 from inferplan.audit.templates import TABLE, containers, links, references, templates
@@ -19,49 +19,39 @@ _ADMISSION = ("Namespace", "LimitRange", "ServiceAccount", "PriorityClass", "Run
 _PORTS = [(probe, action, "port") for probe in ("startupProbe", "readinessProbe", "livenessProbe") for action in ("httpGet", "tcpSocket")]
 
 
-def lost_references(change: Change) -> Iterator[Finding]:
-    """Secrets and ConfigMaps that pods need and that the cluster does not have, or that lack a key."""
-    old = change.old.manifests
-    known = {Key(each.kind, key.namespace, each.name) for key, manifest in old.items() for each in references(manifest.body)}
-    made = {(key.namespace, name) for key, manifest, _ in change.each() if (name := _made_secret(manifest))}
+def missing_targets(change: Change) -> Iterator[Finding]:
+    """Objects that pods, routes, autoscalers and bindings name and that the cluster does not have, or that lack a key or a port.
+
+    What OLD names too, and what an operator that does not run here may make, is assumed to exist.
+    """
+    old, passive = change.old.manifests, (".k8s.io", *TABLE["passive"])
+    known = {each.target(key) for key, manifest in old.items() for each in (*references(manifest.body), *links(manifest.body))}
+    made = {Key("Secret", key.namespace, name) for key, manifest, _ in change.each() if (name := _made_secret(manifest))}
+    operated = any("." in each.group and not each.group.endswith(passive) for each in change.new.manifests.values())
     for key, manifest, _ in change.each():
-        for each in references(manifest.body):
-            target = Key(each.kind, key.namespace, each.name)
-            live, is_made = change.live(target), (key.namespace, each.name) in made
-            if live is not None:
-                keys = {**(live.get("data") or {}), **(live.get("binaryData") or {})}
-                if missing := [name for name in each.keys if name not in keys]:
-                    reason = f"{each.kind} {each.name} has no key {missing[0]!r}; its keys: {', '.join(sorted(keys)) or 'none'}"
-                    yield finding("lost", key, each.field, reason, manifest)
-            elif target in old or not (change.first or is_made or target in known):
-                reason = f"{each.kind} {each.name} {'is deleted' if target in old else 'does not exist'}, so its pods do not start"
-                yield finding("lost", key, each.field, reason, manifest)
-            elif not is_made:
-                yield finding("assumed", key, each.field, f"{each.kind} {each.name} is not in the manifests", manifest)
-
-
-def dangling_links(change: Change) -> Iterator[Finding]:
-    """Services, workloads and Roles that an object names and that the cluster does not have; operators that do not run here may make them."""
-    passive = (".k8s.io", *TABLE["passive"])
-    operators = any("." in each.group and not each.group.endswith(passive) for each in change.new.manifests.values())
-    for key, manifest, before in change.each():
-        known = {(each.kind, each.name, each.keys) for each in links(before.body)} if before else set()
-        for each in links(manifest.body):
-            target = Key(each.kind, each.namespace or key.namespace, each.name)
-            live, declared = change.live(target, each.api_version), target in change.old.manifests
-            field, words = each.field, f"{target} {'is deleted' if declared else 'does not exist'}"
+        needed = [(each, "lost", "key", ", so its pods do not start") for each in references(manifest.body)]
+        for each, code, part, effect in (*needed, *((each, "dangling", "port", "") for each in links(manifest.body))):
+            target, field = each.target(key), each.field
+            live, declared = change.live(target, each.api_version), target in old
             # Accounts of other releases, such as a monitoring system's, are often bound.
-            unsure = change.first or operators or each.kind == "ServiceAccount" or (each.kind, each.name, each.keys) in known
-            lost = declared or not unsure
+            unsure = change.first or target in known or (code == "dangling" and (operated or each.kind == "ServiceAccount"))
+            if live is None and target in made and not declared:
+                continue
+            reason = f"{target} {'is deleted' if declared else 'does not exist'}{effect}"
             if live is not None:
-                ports = [
-                    str(port[name]) for port in mapping(live, "spec").get("ports") or () for name in ("port", "name") if port.get(name)
-                ]
-                if each.kind != "Service" or not each.keys or set(each.keys) <= set(ports):
+                parts = _parts(live)
+                if not (missing := [name for name in each.keys if name not in parts]) or (code == "dangling" and each.kind != "Service"):
                     continue
-                field, words = each.port_field, f"{target} has no port {each.keys[0]}; its ports: {', '.join(ports)}"
-                lost = not (change.first or (change.same(target) and change.same(key)))
-            yield finding("dangling" if lost else "assumed", key, field, words, manifest)
+                reason = f"{target} has no {part} {missing[0]!r}; its {part}s: {', '.join(parts) or 'none'}"
+                field, declared = each.port_field or field, False
+                unsure = code == "dangling" and (change.first or (change.same(target) and change.same(key)))
+            yield finding("assumed" if unsure and not declared else code, key, field, reason, manifest)
+
+
+def _parts(live: Object) -> list[str]:
+    """The keys of a Secret or ConfigMap, and the numbers and names of the ports of a Service."""
+    ports = [str(each[name]) for each in mapping(live, "spec").get("ports") or () for name in ("port", "name") if each.get(name)]
+    return ports or sorted({**(live.get("data") or {}), **(live.get("binaryData") or {})})
 
 
 def rejected_again(change: Change) -> Iterator[Finding]:
@@ -124,13 +114,11 @@ def later_owners(change: Change) -> Iterator[Finding]:
     """Fields that another controller, such as an autoscaler, has set otherwise since this deployer applied them."""
     for key, manifest in change.new.declared.items():
         live = change.live(key, manifest.api_version) if key in change.new.manifests else None
-        before = change.old.declared.get(key)
-        code = "old-owners" if change.first or (before is not None and before.body == manifest.body) else "owners"
+        code = "old-owners" if change.first or change.same(key) else "owners"
         for path, value in unkept(manifest.body, live) if live else ():
-            writer = next(iter(writers(live or {}, path)), None)
-            ours = (change.new.manager, "inferplan-audit")
-            if value is not MISSING and writer is not None and path != ("metadata",) and writer.manager not in ours:
-                reason = f"{writer.manager} sets it to {value}, and every deployment sets it back to {value_at(manifest.body, path)}"
+            names = [each.manager for each in writers(live or {}, path)][:1] if value is not MISSING and path != ("metadata",) else ()
+            if names and names[0] not in (change.new.manager, "inferplan-audit"):
+                reason = f"{names[0]} sets it to {value}, and every deployment sets it back to {value_at(manifest.body, path)}"
                 yield finding(code, key, text_of(path), reason, manifest)
 
 
@@ -156,24 +144,19 @@ def container_fields(change: Change) -> Iterator[Finding]:
                 if isinstance(port, str) and not port.isdigit() and port not in ports:
                     code = "old" if before is not None and value_at(before.body, path) == container else "unready"
                     lacks = f"no port of container {container.get('name')} is named {port!r}"
-                    yield finding(
-                        code, key, text_of((*path, *field)), f"{lacks}, so the probe fails and its pods are never Ready", manifest
-                    )
+                    reason = f"{lacks}, so the probe fails and its pods are never Ready"
+                    yield finding(code, key, text_of((*path, *field)), reason, manifest)
 
 
 def attached_volumes(change: Change) -> Iterator[Finding]:
     """Deployments whose new pod is on another node than the old one that holds their volume of one node: no attachment ends before the other begins."""
     for claim, (pod, node, other, others) in change.session.history.attached.items():
-        live = change.session.watching.get(claim)
-        for key, manifest, _ in change.each("Deployment"):
-            if live is None or key.namespace != claim.namespace or not pod.startswith(f"{key.name}-"):
-                continue
-            if not set(live["spec"].get("accessModes") or ()) - {"ReadWriteOnce", "ReadWriteOncePod"}:
-                reason = (
-                    f"pod {pod} starts on node {node} while {other} on node {others} holds {claim}, which one node at a time can attach"
-                )
+        modes = mapping(change.session.watching.get(claim), "spec").get("accessModes") or ()
+        reason = f"pod {pod} starts on node {node} while {other} on node {others} holds {claim}, which one node at a time can attach"
+        for key, manifest, _ in change.each("Deployment") if {*modes} <= {"ReadWriteOnce", "ReadWriteOncePod"} else ():
+            if key.namespace == claim.namespace and pod.startswith(f"{key.name}-"):
                 yield finding("old" if change.first else "no-room", key, "spec.strategy", reason, manifest)
-            break
+                break
 
 
 def unserved_webhooks(change: Change) -> Iterator[Finding]:

@@ -1,6 +1,5 @@
 """Turns what happened in the simulated cluster into findings, the most serious first."""
 
-import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -17,9 +16,8 @@ from inferplan.review.findings import Finding
 _ORDER: Final = ("blocked", "risk", "note")
 _DOUBTS: Final = (
     outages,
-    guards.lost_references,
+    guards.missing_targets,
     guards.dropped_fields,
-    guards.dangling_links,
     guards.rejected_again,
     drains.blocked_drains,
     drains.shared_budgets,
@@ -44,7 +42,7 @@ def announced(session: Session, old: Iterable[Manifest], new: Iterable[Manifest]
     running = {(each.kind, each.name, field) for _, each, field, _ in removed(old, VERSIONS[0])}
     for code, manifest, field, reason in removed(new, target):
         known = (manifest.kind, manifest.name, field) in running
-        yield finding("old" if known else code, _named(session, manifest), field, reason, manifest)
+        yield finding("old" if known else code, session.key(manifest), field, reason, manifest)
     if target != VERSIONS[0]:
         words = f"the simulated cluster is {VERSIONS[0]}; fields and API versions that {target} removes are judged by table"
         if session.version.startswith(f"v{target}."):
@@ -65,26 +63,19 @@ def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _rejections(change: Change) -> Iterator[Finding]:
-    new = change.new
-    before = {(each.manifest.kind, each.manifest.name, each.message) for each in change.old.rejections}
+    new, before = change.new, {(each.object, each.reason) for each in change.old.rejections}
     for each in new.rejections:
-        known = (each.manifest.kind, each.manifest.name, each.message) in before
-        name = _named(change.session, each.manifest)
-        yield finding("old" if known else each.code, name, each.field, each.message, each.manifest)
+        yield finding("old" if (each.object, each.reason) in before else each.code, each.object, each.field, each.reason, each)
     if new.skipped:
         names = ", ".join(f"{each.kind} {each.name}" for each in new.skipped[:5])
         more = f" and {len(new.skipped) - 5} more" if len(new.skipped) > 5 else ""
-        cause, first = f"{next(iter(new.surplus), None)} of an earlier wave is not ready", new.skipped[0]
-        if new.rejections:
-            first = new.rejections[0].manifest
-            cause = f"{first.kind} {first.name} was rejected"
+        first = next(iter((*new.rejections, *new.skipped)))
+        cause = (
+            f"{new.rejections[0].object} was rejected"
+            if new.rejections
+            else f"{next(iter(new.surplus), None)} of an earlier wave is not ready"
+        )
         yield finding("skipped", f"{len(new.skipped)} objects", "", f"{names}{more}, because {cause}", first)
-
-
-def _named(session: Session, manifest: Manifest) -> str:
-    with contextlib.suppress(Exception):  # a kind that is not served has no scope
-        return str(session.key(manifest))
-    return str(manifest.key(manifest.namespace or session.namespace))
 
 
 def _unready(change: Change) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inferplan.kube.paths import mapping
-from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.review.findings import Finding
 from inferplan.tables import table
 
@@ -55,18 +54,14 @@ class Manifest:
     def namespace(self) -> str:
         return str(self.body["metadata"].get("namespace") or "")
 
-    def key(self, namespace: str) -> Key:
-        """The identity of the object in `namespace`, "" for a kind without namespaces."""
-        return Key(self.kind, namespace, self.name)
-
     def annotation(self, name: str) -> str:
         return str(mapping(self.body, "metadata", "annotations").get(name, ""))
 
 
-def finding(code: str, subject: object, field: str, reason: str, manifest: Manifest | None) -> Finding:
-    row = dict(zip(("weight", "title", "remedy"), TITLES[code], strict=True))
-    place = manifest.place if manifest else ""
-    return Finding(code=code, object=str(subject), field=field, reason=" ".join(reason.split()), place=place, **row)
+def finding(code: str, subject: object, field: str, reason: str, origin: Manifest | Finding | None) -> Finding:
+    weight, title, remedy = TITLES[code]
+    text, place = " ".join(reason.split()), origin.place if origin else ""
+    return Finding(code=code, weight=weight, title=title, object=str(subject), field=field, reason=text, place=place, remedy=remedy)
 
 
 def problems(body: Any) -> str:

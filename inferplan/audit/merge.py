@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from inferplan.kube.paths import MISSING, Path, parse, text_of, value_at
+from inferplan.rehearsal.engine.plan.change import differences as changes
 
 _KEYED = re.compile(r'\[(\w+)="([^"]*)"\]')
 
@@ -22,29 +23,10 @@ def patch(live: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any
     return changes
 
 
-def differences(old: Any, new: Any, path: Path = ()) -> Iterator[str]:
+def differences(old: Any, new: Any) -> Iterator[str]:
     """The paths of values that differ, a whole list where its length differs."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in dict.fromkeys((*old, *new)):
-            if old.get(key) != new.get(key):
-                yield from differences(old.get(key), new.get(key), (*path, str(key)))
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            if before != after:
-                yield from differences(before, after, (*path, index))
-    else:
-        yield text_of(path)
-
-
-def wrongly_typed(value: Any, names: list[str], type_: str, path: Path = ()) -> Iterator[str]:
-    """The places of `names` below `value`, through every list, whose values do not have Go's type `type_`."""
-    if isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from wrongly_typed(each, names, type_, (*path, index))
-    elif names and isinstance(value, Mapping) and names[0] in value:
-        yield from wrongly_typed(value[names[0]], names[1:], type_, (*path, names[0]))
-    elif not names and isinstance(value, str) != (type_ == "string"):
-        yield text_of(path)
+    for path, kind, _ in changes(old, new):
+        yield text_of(path[:-1] if kind != "update" and isinstance(path[-1], int) else path)
 
 
 def unkept(declared: Any, live: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -1,8 +1,7 @@
 """Why pods of an object are not placed or not created: the field to look at, and old pods that hold the accelerators they need."""
 
-import contextlib
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -11,10 +10,10 @@ from inferplan.audit.merge import differences
 from inferplan.audit.session import Session
 from inferplan.audit.templates import containers, references, requests_of, resources_field, templates
 from inferplan.kube.names import vendor_of
-from inferplan.kube.paths import MISSING, mapping, parse, text_of, value_at
-from inferplan.kube.quantity import amount
+from inferplan.kube.paths import mapping, parse, text_of, values_at
+from inferplan.kube.quantity import amount, number
 from inferplan.rehearsal.engine.wait.object_events import Key
-from inferplan.rehearsal.engine.wait.reasons import chain
+from inferplan.rehearsal.engine.wait.reasons import pods_of
 from inferplan.tables import table
 
 _INSUFFICIENT = re.compile(r"(?:Insufficient |requested: (?:requests|limits)\.)([\w./-]+\w)")
@@ -59,10 +58,7 @@ def _limited(reason: str, manifest: Manifest) -> Iterator[str]:
 
 
 def _value(manifest: Manifest, field: str) -> Any:
-    with contextlib.suppress(ValueError):
-        value = value_at(manifest.body, parse(field))
-        return None if value is MISSING else value
-    return None
+    return values_at(manifest.body, parse(field))
 
 
 def blocking_pods(session: Session, key: Key, manifest: Manifest, before: Manifest | None, reason: str) -> str:
@@ -72,7 +68,7 @@ def blocking_pods(session: Session, key: Key, manifest: Manifest, before: Manife
     # A rule that the change itself adds is to blame, not the old pods.
     is_old = before is not None and _value(before, field) == _value(manifest, field)
     # Pods of one workload need the same.
-    for pod in {str(requests_of(each["spec"])): each for each in _pending(session, key)}.values():
+    for pod in {str(requests_of(each["spec"])): each for each in _pods(session, key) if not each["spec"].get("nodeName")}.values():
         older = [each for each in session.watching.known("Pod") if each["spec"].get("nodeName") and _is_older(each, pod, manifest)]
         held = {what: [each["metadata"]["name"] for each in older]} if what and is_old else {}
         wanted = {name: count for name, count in requests_of(pod["spec"]).items() if f"Insufficient {name}" in reason}
@@ -85,20 +81,20 @@ def blocking_pods(session: Session, key: Key, manifest: Manifest, before: Manife
 
 def pods_of_others(session: Session, key: Key, left: Mapping[Key, Manifest]) -> str:
     """The pods of workloads that stay although they are no longer declared, if they hold accelerators that `key` needs; "" otherwise."""
-    wanted = {resource for pod in _pending(session, key) for resource in requests_of(pod["spec"])}
+    wanted = {name for pod in _pods(session, key) if not pod["spec"].get("nodeName") for name in requests_of(pod["spec"])}
     holders = {str(other) for other in left for pod in _pods(session, other) if wanted & requests_of(pod["spec"]).keys()}
     return f"{', '.join(sorted(holders))}, which is no longer declared, still holds {', '.join(sorted(wanted))}" if holders else ""
 
 
 def _held_by_old(session: Session, older: list[Object], resource: str, count: int) -> list[str]:
     """Those of the pods `older` that are on a node where a pod with `count` of `resource` would fit without them."""
-    used: dict[str, int] = defaultdict(int)
+    used: Counter[str] = Counter()
     for each in session.watching.known("Pod"):
-        used[each["spec"].get("nodeName", "")] += requests_of(each["spec"]).get(resource, 0)
+        used[each["spec"].get("nodeName", "")] += requests_of(each["spec"])[resource]
     for node in session.watching.known("Node"):
         here = node["metadata"]["name"]
-        free = int(amount(str(mapping(node, "status", "allocatable").get(resource, 0))) or 0) - used[here]
-        holds = {each["metadata"]["name"]: requests_of(each["spec"]).get(resource, 0) for each in older if each["spec"]["nodeName"] == here}
+        free = number(mapping(node, "status", "allocatable").get(resource), 0) - used[here]
+        holds = {each["metadata"]["name"]: requests_of(each["spec"])[resource] for each in older if each["spec"]["nodeName"] == here}
         if free < count <= free + sum(holds.values()):
             return [name for name, each in holds.items() if each]
     return []
@@ -107,20 +103,12 @@ def _held_by_old(session: Session, older: list[Object], resource: str, count: in
 def _is_older(other: Object, pod: Object, manifest: Manifest) -> bool:
     """True if `other` is a pod of an earlier revision of the same workload, or of a workload that stays only until the change is done."""
     theirs, labels = mapping(other, "metadata", "labels"), mapping(pod, "metadata", "labels")
-    for revision in ("pod-template-hash", "controller-revision-hash"):
-        if revision in labels and revision in theirs and labels[revision] != theirs[revision]:
-            rest = {name: value for name, value in labels.items() if name != revision}
-            selector = mapping(manifest.spec, "selector", "matchLabels") or rest
-            return other["metadata"].get("namespace") == pod["metadata"].get("namespace") and selector.items() <= theirs.items()
-    return False
+    newer = [each for each in ("pod-template-hash", "controller-revision-hash") if theirs.get(each, labels.get(each)) != labels.get(each)]
+    selector = mapping(manifest.spec, "selector", "matchLabels") or {name: each for name, each in labels.items() if name not in newer}
+    same = other["metadata"].get("namespace") == pod["metadata"].get("namespace") and selector.items() <= theirs.items()
+    return same and any(each in labels for each in newer)
 
 
-def _pods(session: Session, key: Key) -> Iterator[Object]:
-    if live := session.watching.get(key):
-        for owner in chain(session.watching, live):
-            yield from session.watching.owned("Pod", owner["metadata"]["uid"])
-        yield from (live,) if key.kind == "Pod" else ()
-
-
-def _pending(session: Session, key: Key) -> list[Object]:
-    return [each for each in _pods(session, key) if not each["spec"].get("nodeName")]
+def _pods(session: Session, key: Key) -> list[Object]:
+    live = session.watching.get(key)
+    return pods_of(session.watching, live) if live else []

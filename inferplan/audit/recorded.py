@@ -13,6 +13,7 @@ from inferplan.audit.fleet import KIND
 from inferplan.audit.manifest import Object
 from inferplan.audit.templates import requests_of
 from inferplan.kube.names import vendor_of
+from inferplan.kube.paths import mapping
 from inferplan.tables import table
 
 _LABELS: Final = re.compile("|".join(table("audit/labels.toml")["patterns"]))
@@ -51,41 +52,38 @@ def record(
     replaced: set[str] = set()
     devices, unsaid = _devices(slices)
     shapes = {name: _shape(each, labels, omitted, replaced, devices[name]) for each in nodes if (name := str(each["metadata"]["name"]))}
-    counts = Counter(shapes.values())
     names: dict[str, str] = {}
-    for shape in counts:
+    for shape in dict.fromkeys(shapes.values()):
         names[shape] = _pool_name(json.loads(shape), names.values())
-    pools = [{"name": names[shape], "count": count, **json.loads(shape)} for shape, count in counts.items()]
+    pools = [{"name": names[shape], "count": count, **json.loads(shape)} for shape, count in Counter(shapes.values()).items()]
     load = _load(pods, {node: names[shape] for node, shape in shapes.items()})
-    rules = {
-        each["metadata"]["name"]: [row["cel"]["expression"] for row in each["spec"].get("selectors") or () if "cel" in row]
-        for each in classes
-    }
-    class_list = [{"name": name, "expressions": expressions} for name, expressions in rules.items()]
-    document = {"kind": KIND, "pools": pools, **({"load": load} if load else {}), **({"deviceClasses": class_list} if class_list else {})}
+    rules = {each["metadata"]["name"]: each["spec"].get("selectors") or () for each in classes}
+    listed = [{"name": name, "expressions": [row["cel"]["expression"] for row in rows if "cel" in row]} for name, rows in rules.items()]
+    document = _written(kind=KIND, pools=pools, load=load, deviceClasses=listed)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    omissions = (tuple(sorted(each)) for each in (omitted, replaced, unsaid))
-    return Recorded(text, len(shapes), *omissions)
+    return Recorded(text, len(shapes), *(tuple(sorted(each)) for each in (omitted, replaced, unsaid)))
+
+
+def _written(**fields: Any) -> Object:
+    """The fields that say something."""
+    return {key: value for key, value in fields.items() if value}
 
 
 def _devices(slices: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[Object]], set[str]]:
     """The devices of each node, equal ones together and without what identifies one; and those that a nodes file cannot say."""
     found: dict[tuple[str, str], list[Object]] = defaultdict(list)
     unsaid: set[str] = set()
-    for each in slices:
-        spec = each["spec"]
-        for device in spec.get("devices") or ():
-            if spec.get("nodeName") and "consumesCounters" not in device:
-                found[spec["nodeName"], spec["driver"]].append(device)
-            else:
-                unsaid.add(f"{spec['driver']}: {'partitions' if spec.get('nodeName') else 'devices of several nodes'}")
+    for spec, device in ((each["spec"], device) for each in slices for device in each["spec"].get("devices") or ()):
+        if spec.get("nodeName") and "consumesCounters" not in device:
+            found[spec["nodeName"], spec["driver"]].append(device)
+        else:
+            unsaid.add(f"{spec['driver']}: {'partitions' if spec.get('nodeName') else 'devices of several nodes'}")
     devices: dict[str, list[Object]] = defaultdict(list)
     for (node, driver), several in sorted(found.items()):
-        attributes = [device.get("attributes") or {} for device in several]
-        values = {
-            name: {json.dumps(each[name]) for each in attributes if name in each} for name in {key for each in attributes for key in each}
-        }
-        unique = {name for name, each in values.items() if len(each) == len(several) > 1 or any(map(_IDENTITY.search, (name, *each)))}
+        values: dict[str, list[str]] = defaultdict(list)
+        for name, value in ((name, value) for device in several for name, value in (device.get("attributes") or {}).items()):
+            values[name].append(json.dumps(value))
+        unique = {name for name, each in values.items() if len({*each}) == len(several) > 1 or any(map(_IDENTITY.search, (name, *each)))}
         counts = Counter(_device(device, unique) for device in several)
         devices[node] += [{"driver": driver, "count": count, **json.loads(device)} for device, count in sorted(counts.items())]
     return devices, unsaid
@@ -95,33 +93,31 @@ def _device(device: Mapping[str, Any], unique: Collection[str]) -> str:
     known = {name: each for name, each in (device.get("attributes") or {}).items() if name not in unique}
     attributes = {name: each if "version" in each else next(iter(each.values())) for name, each in known.items()}
     capacity = {name: each["value"] for name, each in (device.get("capacity") or {}).items()}
-    return json.dumps({key: value for key, value in (("attributes", attributes), ("capacity", capacity)) if value}, sort_keys=True)
+    return json.dumps(_written(attributes=attributes, capacity=capacity), sort_keys=True)
 
 
 def _shape(node: Mapping[str, Any], labels: Collection[str], omitted: set[str], replaced: set[str], devices: list[Object]) -> str:
     """The node without its name, as JSON, so that equal nodes are one pool."""
-    metadata, spec = node["metadata"], node.get("spec") or {}
-    kept = {}
-    for key, value in sorted((metadata.get("labels") or {}).items()):
-        if key in labels or (_LABELS.fullmatch(key) and not _ADDRESS.search(str(value))):
-            kept[key] = str(value)
-        elif not key.endswith("/hostname"):
-            omitted.add(key)
+
+    def is_kept(key: str, value: str) -> bool:
+        return key in labels or (bool(_LABELS.fullmatch(key)) and not _ADDRESS.search(value))
+
+    spec, all_labels = mapping(node, "spec"), {key: str(value) for key, value in mapping(node, "metadata", "labels").items()}
+    kept = {key: value for key, value in sorted(all_labels.items()) if is_kept(key, value)}
+    omitted.update(key for key in all_labels if key not in kept and not key.endswith("/hostname"))
     taints = []
-    for each in spec.get("taints") or ():
-        if str(each["key"]).startswith(_PASSING):
-            continue
+    for each in (each for each in spec.get("taints") or () if not str(each["key"]).startswith(_PASSING)):
         value = str(each.get("value") or "")
-        if value and each["key"] not in labels and (not _LABELS.fullmatch(each["key"]) or _ADDRESS.search(value)):
+        if value and not is_kept(each["key"], value):
             replaced.add(each["key"])
             value = _REPLACED
-        taints.append({"key": each["key"], **({"value": value} if value else {}), "effect": each["effect"]})
-    resources = (node.get("status") or {}).get("allocatable") or {}
+        taints.append(_written(key=each["key"], value=value, effect=each["effect"]))
+    resources = mapping(node, "status", "allocatable")
     allocatable = {key: str(value) for key, value in sorted(resources.items()) if not key.startswith(_NOT_RESOURCES)}
-    shape: Object = {"labels": kept, "taints": taints, "allocatable": allocatable, "devices": devices}
-    if spec.get("unschedulable"):
-        shape["unschedulable"] = True
-    return json.dumps({key: value for key, value in shape.items() if value}, sort_keys=True)
+    cordoned = bool(spec.get("unschedulable"))
+    return json.dumps(
+        _written(labels=kept, taints=taints, allocatable=allocatable, devices=devices, unschedulable=cordoned), sort_keys=True
+    )
 
 
 def _pool_name(shape: Object, taken: Collection[str]) -> str:
@@ -136,8 +132,8 @@ def _pool_name(shape: Object, taken: Collection[str]) -> str:
 def _load(pods: Iterable[Mapping[str, Any]], pools: Mapping[str, str]) -> list[Object]:
     held: Counter[tuple[str, str]] = Counter()
     for each in pods:
-        pool = pools.get(str((each.get("spec") or {}).get("nodeName")))
-        requests = requests_of(each.get("spec") or {})
-        if pool and requests and (each.get("status") or {}).get("phase") in ("Pending", "Running"):
+        spec = mapping(each, "spec")
+        pool, requests = pools.get(str(spec.get("nodeName"))), requests_of(spec)
+        if pool and requests and mapping(each, "status").get("phase") in ("Pending", "Running"):
             held[pool, json.dumps(requests, sort_keys=True)] += 1
     return [{"pool": pool, "pods": count, "requests": json.loads(requests)} for (pool, requests), count in sorted(held.items())]

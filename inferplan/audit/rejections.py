@@ -1,15 +1,19 @@
 """Why the API server rejects a manifest, and which of its fields is to blame."""
 
 import re
+from collections.abc import Mapping
 
-from inferplan.audit.deployed import Rejection
-from inferplan.audit.manifest import Manifest, Object
-from inferplan.audit.merge import differences, indexed, patch, wrongly_typed
+from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.merge import differences, indexed, patch
 from inferplan.audit.placement import changed_field
 from inferplan.audit.session import Session
+from inferplan.audit.templates import select
+from inferplan.kube.paths import text_of
 from inferplan.rehearsal.cluster.api import ApiError
+from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.reasons import is_immutable
 from inferplan.rehearsal.errors import ClusterError, ObjectFailed
+from inferplan.review.findings import Finding
 
 _FIELD = re.compile(r"\.?((?:spec|metadata|data|rules|webhooks|status)[\w.\[\]\"=/-]*)")
 _UNKNOWN = re.compile(r'strict decoding error: unknown field "([^"]+)".*')
@@ -18,19 +22,20 @@ _MUTABLE = re.compile(r"spec\.(replicas|ordinals|template|updateStrategy|revisio
 
 
 def rejection(
-    session: Session, manifest: Manifest, error: ApiError | ObjectFailed | ClusterError, before: Manifest | None, live: Object | None
-) -> Rejection:
-    """The rejection of `manifest`, which was declared as `before` and is in the cluster as `live`, with the field that is to blame."""
+    session: Session, manifest: Manifest, error: ApiError | ObjectFailed | ClusterError, declared: Mapping[Key, Manifest]
+) -> Finding:
+    """The finding on the rejection of `manifest`, with the field that is to blame; `declared` are the declarations before."""
+    key = session.key(manifest)
     if not isinstance(error, ApiError):
         code, text = _missing(session, manifest, error.message)
-        return Rejection(manifest=manifest, code=code, field="apiVersion" if code == "unserved" else "kind", message=text)
-    code, words = "rejected", error.message
+        return finding(code, key, "apiVersion" if code == "unserved" else "kind", text, manifest)
+    code, words, before = "rejected", error.message, declared.get(key)
     # The words before an unknown field or a wrong type repeat the whole object.
     if unknown := _UNKNOWN.search(words):
         place, words = unknown[1], unknown[0]
     elif wrong := _TYPE.search(words):
-        # The path has no positions.
-        place = next(wrongly_typed(manifest.body, wrong[1].split("."), wrong[2]), wrong[1])
+        values = select(manifest.body, f"{wrong[1]}.*")
+        place = next((text_of(path) for path, value in values if isinstance(value, str) != (wrong[2] == "string")), wrong[1])
         words = f"{place}: cannot be read as {wrong[2]}"
     else:
         match = _FIELD.search(words)
@@ -39,10 +44,10 @@ def rejection(
         if place.startswith("spec.clusterIPs") and "clusterIPs" not in manifest.spec:
             place = "spec.clusterIP"
         if is_immutable(error):
-            code, place = "immutable", _changed(manifest, place, before, live)
+            code, place = "immutable", _changed(manifest, place, before, session.get(key, manifest.api_version))
         elif "admission webhook" in words:
             place = place or changed_field(manifest, before)
-    return Rejection(manifest=manifest, code=code, field=place, message=" ".join(words.split())[:600])
+    return finding(code, key, place, " ".join(words.split())[:600], manifest)
 
 
 def _missing(session: Session, manifest: Manifest, message: str) -> tuple[str, str]:

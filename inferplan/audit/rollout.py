@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from inferplan.audit.deployed import Deployed, Rejection
+from inferplan.audit.deployed import Deployed
 from inferplan.audit.deployers import Deployer, Wave
-from inferplan.audit.manifest import Manifest, Object
+from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import unkept
 from inferplan.audit.rejections import rejection
 from inferplan.audit.session import Session
@@ -62,66 +62,64 @@ class Rollout:
                 self._check_release(each)
             elif self.deployer.checks_first and each.namespace not in spaces and not self.deployer.is_hook(each):
                 self._apply(each, dry_run=True)
-        refused = {id(each.manifest) for each in self.result.rejections}
-        if refused:
-            self.result.skipped = [each for each in everything if id(each) not in refused]
+        if rejected := {each.object for each in self.result.rejections}:
+            self.result.skipped = [each for each in everything if str(self.session.key(each)) not in rejected]
             self.result.manifests |= self.before.manifests
-        return bool(refused)
+        return bool(rejected)
 
     def _check_release(self, manifest: Manifest) -> None:
         """Reject `manifest` if its kind is not served, or if it is new, exists and is not of a release: Helm checks both first."""
         try:
-            resource = self.session.resource(manifest)
+            self.session.resource(manifest)
         except (ObjectFailed, ClusterError) as error:
-            self.result.rejections.append(self._rejection(manifest, error))
+            self.result.rejections.append(rejection(self.session, manifest, error, self.before.manifests))
             return
         key = self.session.key(manifest)
         known = self.adopts or self.deployer.is_hook(manifest) or key in self.before.declared
-        if not known and (live := self.session.get(key, resource)) and not _is_helms(live):
+        if not known and (live := self.session.get(key, manifest.api_version)) and not _is_helms(live):
             words = f"{key} exists and cannot be imported into the current release: invalid ownership metadata; missing {_RELEASE}"
-            self.result.rejections.append(Rejection(manifest=manifest, code="owned", field="metadata.annotations", message=words))
+            self.result.rejections.append(finding("owned", key, "metadata.annotations", words, manifest))
 
     def _wave(self, wave: Wave, later: list[Manifest]) -> bool:
         """Apply `wave`. Returns False if the deployer stops there, before the manifests `later`."""
-        rejected = len(self.result.rejections)
+        result, rejected = self.result, len(self.result.rejections)
         for index, each in enumerate(wave.manifests):
-            new = self._apply(each)
-            if len(self.result.rejections) > rejected and self.deployer.stops == "create" and new:
-                self.result.skipped += wave.manifests[index + 1 :]
+            if self._apply(each) and len(result.rejections) > rejected and self.deployer.stops == "create":
+                result.skipped += wave.manifests[index + 1 :]
                 return False
-        if len(self.result.rejections) > rejected and self.deployer.stops == "wave":
+        if len(result.rejections) > rejected and self.deployer.stops == "wave":
             return False
         if wave.waits:
             waiting = self.session.settle([(each.api_version, self.session.key(each)) for each in wave.manifests], self.limit)
             waiting |= dict(self._too_early(wave, later))
-            self.result.surplus |= waiting
+            result.surplus |= waiting
             if waiting:
                 return False
         for each in wave.manifests if wave.is_hook else ():
             if "hook-succeeded" in self.deployer.deletion_of(each):
-                self._delete(self.session.key(each), each)
-                self.result.manifests.pop(self.session.key(each), None)
+                self._delete(each)
+                result.manifests.pop(self.session.key(each), None)
         return True
 
     def _too_early(self, wave: Wave, later: list[Manifest]) -> Iterator[tuple[Key, str]]:
         """The objects of `wave` whose pods need a Secret or ConfigMap of `later`; none in a state that runs already."""
-        names = {each.key(each.namespace or self.session.namespace) for each in later}
+        names = {self.session.key(each) for each in later if each.kind in ("Secret", "ConfigMap")}
         for key, each in ((self.session.key(manifest), each) for manifest in wave.manifests for each in references(manifest.body)):
-            target = Key(each.kind, key.namespace, each.name)
-            if not self.adopts and target in names and self.session.get(target, self.session.api.resource("v1", each.kind)) is None:
+            target = each.target(key)
+            if not self.adopts and target in names and self.session.get(target, "v1") is None:
                 yield key, f"{each.kind} {each.name} does not exist yet: {self.deployer.name} applies it when this object is ready"
 
     def _apply(self, manifest: Manifest, *, dry_run: bool = False) -> bool:
         """Apply `manifest` and record the result. Returns True if the object did not exist."""
-        session, result, existed, key = self.session, self.result, False, None
+        session, result, existed = self.session, self.result, False
+        key = session.key(manifest)
         try:
-            resource = session.resource(manifest)
-            key = session.key(manifest)
+            session.resource(manifest)
             if not dry_run:
                 result.declared[key] = manifest
                 if self.deployer.is_hook(manifest) and "before-hook-creation" in self.deployer.deletion_of(manifest):
-                    self._delete(key, manifest)
-            existed = session.get(key, resource) is not None
+                    self._delete(manifest)
+            existed = session.get(key, manifest.api_version) is not None
             if existed and (several := session.contested(manifest, self.deployer.manager)):
                 result.contested[key] = several
             live = self._sent(manifest, key, dry_run=dry_run, existed=existed)
@@ -131,8 +129,8 @@ class Rollout:
                 if manifest.kind == _DEFINITION:
                     await_served(session.api, manifest.body)
         except (ApiError, ObjectFailed, ClusterError) as error:
-            result.rejections.append(self._rejection(manifest, error))
-            if existed and key is not None:
+            result.rejections.append(rejection(session, manifest, error, self.before.manifests))
+            if existed:
                 result.manifests[key] = self.before.manifests.get(key, manifest)
         return not existed
 
@@ -149,35 +147,26 @@ class Rollout:
             if dry_run:
                 return {}
             self.result.recreated[key] = error.message
-            self._delete(key, manifest)
+            self._delete(manifest)
             return self.session.apply(manifest, self.deployer.manager, old=old)
 
-    def _rejection(self, manifest: Manifest, error: ApiError | ObjectFailed | ClusterError) -> Rejection:
-        before = live = None
-        with contextlib.suppress(ApiError, ObjectFailed):
-            key = self.session.key(manifest)
-            before, live = self.before.manifests.get(key), self.session.get(key, self.session.resource(manifest))
-        return rejection(self.session, manifest, error, before, live)
-
-    def _delete(self, key: Key, manifest: Manifest) -> None:
+    def _delete(self, manifest: Manifest) -> None:
         with contextlib.suppress(ObjectFailed, ClusterError):  # its definition is deleted, and it was deleted with it
-            if reason := self.session.delete(key, self.session.resource(manifest)):
-                self.result.stuck[key] = reason
+            if reason := self.session.delete(manifest):
+                self.result.stuck[self.session.key(manifest)] = reason
 
     def _prune(self) -> None:
         """Delete what is no longer declared, in reverse order; nothing after a rejection."""
         result = self.result
-        kept = {(each.kind, each.namespace, each.name) for each in (*result.skipped, *(one.manifest for one in result.rejections))}
+        kept = {str(self.session.key(each)) for each in result.skipped} | {each.object for each in result.rejections}
         keeps_all = not self.deployer.prunes or bool(result.rejections or result.surplus)
         for key, each in reversed(self.before.manifests.items()):
-            if key in result.declared or (each.kind, each.namespace, each.name) in kept:
-                continue
-            if self.deployer.is_hook(each):
+            if key in result.declared or str(key) in kept or self.deployer.is_hook(each):
                 continue
             if keeps_all or self.deployer.is_kept(each):
                 result.left[key] = each
             else:
-                self._delete(key, each)
+                self._delete(each)
                 result.deleted[key] = each
 
 

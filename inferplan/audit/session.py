@@ -4,6 +4,7 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -21,7 +22,7 @@ from inferplan.rehearsal.engine.wait.object_events import Key, silent
 from inferplan.rehearsal.engine.wait.readiness import Readiness, condition, rule_for
 from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.engine.wait.watching import Watching
-from inferplan.rehearsal.errors import ObjectFailed
+from inferplan.rehearsal.errors import ClusterError, ObjectFailed
 
 STUB_CLASS: Final = "inferplan.dev/stub"
 """The provisioner of assumed storage classes."""
@@ -63,22 +64,24 @@ class Session:
         return self.objects.resource(manifest.api_version, manifest.kind)
 
     def key(self, manifest: Manifest) -> Key:
-        """The identity of `manifest` in the cluster. Raises ObjectFailed."""
-        return manifest.key((manifest.namespace or self.namespace) if self.resource(manifest).namespaced else "")
+        """The identity of `manifest` in the cluster; with a namespace if its kind is not served."""
+        namespaced = True
+        with contextlib.suppress(ObjectFailed, ClusterError, ApiError):
+            namespaced = self.resource(manifest).namespaced
+        return Key(manifest.kind, (manifest.namespace or self.namespace) if namespaced else "", manifest.name)
 
-    def put(self, body: Object, *, manager: str = "inferplan-audit") -> Object:
+    def put(self, body: Object) -> Object:
         """Apply an object of the audit's own, such as a node. Raises ApiError."""
         resource = self.api.resource(body["apiVersion"], body["kind"])
         path = resource.path(body["metadata"].get("namespace", ""), body["metadata"]["name"])
-        return put(self.api, path, body, manager=manager, force=True)[0]
+        return put(self.api, path, body, manager="inferplan-audit", force=True)[0]
 
     def apply(self, manifest: Manifest, manager: str, *, dry_run: bool = False, old: Object | None = None) -> Object:
         """Apply `manifest` on the server's side; by a three-way merge if `old` is its earlier declaration, {} for none.
 
         Returns the live object. Raises ApiError, ObjectFailed.
         """
-        resource = self.resource(manifest)
-        key = self.key(manifest)
+        resource, key = self.resource(manifest), self.key(manifest)
         body = _body(manifest, key)
         # Servers of webhooks do not run here, and without an answer the API server rejects everything.
         dry_run = dry_run or manifest.kind in TABLE["admission"]
@@ -86,7 +89,7 @@ class Session:
         with self.watching.idle.busy():
             if old is None or dry_run:
                 live = self.api.apply(path, body, manager=manager, force=True, dry_run=dry_run)[0]
-            elif (live := self.get(key, resource)) is None:
+            elif (live := self.get(key, manifest.api_version)) is None:
                 live = self.api.request("POST", resource.path(key.namespace), body, query=query)
             elif changes := patch(live, old, body):
                 live = self.api.request("PATCH", path, changes, query=query, media="application/merge-patch+json")
@@ -97,27 +100,22 @@ class Session:
 
     def contested(self, manifest: Manifest, manager: str) -> list[tuple[str, str]]:
         """The fields of a live object that another manager set otherwise, each with the API server's words."""
-        resource = self.resource(manifest)
         key = self.key(manifest)
-        live = self.get(key, resource)
-        if live is None or all(self.is_own(each.manager, manager) for each, _ in entries(live)):
+        live = self.get(key, manifest.api_version)
+        if live is None or all(_is_own(each.manager, manager) for each, _ in entries(live)):
             return []
         try:
-            self.api.apply(resource.path(key.namespace, key.name), _body(manifest, key), manager=manager, dry_run=True)
+            path = self.resource(manifest).path(key.namespace, key.name)
+            self.api.apply(path, _body(manifest, key), manager=manager, dry_run=True)
         except ApiError as error:
             causes = error.details.get("causes") or () if error.reason == "Conflict" else ()
             several = [(str(each.get("field", "")).lstrip("."), str(each.get("message", ""))) for each in causes]
-            return [each for each in several if not ((other := re.search(r'with "([^"]+)"', each[1])) and self.is_own(other[1], manager))]
+            return [each for each in several if not ((other := re.search(r'with "([^"]+)"', each[1])) and _is_own(other[1], manager))]
         return []
 
-    @staticmethod
-    def is_own(name: str, manager: str) -> bool:
-        """True for the deployer's own field manager, for the audit's, and for the controllers of Kubernetes, whose changes `later_owners` judges."""
-        return name in (manager, "kube-controller-manager", "kube-scheduler", "kwok") or name.startswith("inferplan-")
-
-    def get(self, key: Key, resource: Resource) -> Object | None:
+    def get(self, key: Key, api_version: str) -> Object | None:
         """The object as it was when its kind was last read, with what this session changed since."""
-        return self._list(resource).get((key.namespace, key.name))
+        return self._list(self.api.resource(api_version, key.kind)).get((key.namespace, key.name))
 
     def _list(self, resource: Resource) -> dict[tuple[str, str], Object]:
         deadline = time.monotonic() + _DELETE_SECONDS
@@ -132,13 +130,14 @@ class Session:
             self._lists[resource] = {(each["metadata"].get("namespace", ""), each["metadata"]["name"]): each for each in items}
         return self._lists[resource]
 
-    def delete(self, key: Key, resource: Resource) -> str:
-        """Delete an object and wait until it is gone; the reason if that takes too long, else ""."""
+    def delete(self, manifest: Manifest) -> str:
+        """Delete an object and wait until it is gone; the reason if that takes too long, else "". Raises ObjectFailed if it cannot be read."""
+        resource, key = self.resource(manifest), self.key(manifest)
         self._list(resource).pop((key.namespace, key.name), None)
-        if (live := self.objects.get(resource, key)) is None:
-            return ""
+        live = self.objects.get(resource, key)
         try:
-            self.waiter.delete(key, resource, live, limit=_DELETE_SECONDS, childless=True)
+            if live is not None:
+                self.waiter.delete(key, resource, live, limit=_DELETE_SECONDS, childless=True)
         except ObjectFailed as error:
             return error.message
         return ""
@@ -152,59 +151,51 @@ class Session:
         deadline = time.monotonic() + limit
         while True:
             self.history.changed.clear()
-            self._bind_claims()
+            while self.history.claims:
+                with contextlib.suppress(ApiError):
+                    self.put(stub_volume(self.history.claims.popleft()))
             waiting = dict(self._unready(watched))
             quiet = self.watching.idle.seconds
             if quiet >= (_QUIET_SECONDS if waiting else _CALM_SECONDS) or time.monotonic() >= deadline:
                 self._lists.clear()
-                return {key: self._explained(key, why) for key, why in waiting.items()}
+                seen = {key: live for key in waiting if (live := self.watching.get(key))}
+                return waiting | {key: reasons.explained(self.watching, live, waiting[key])[0] for key, live in seen.items()}
             self.history.changed.wait(min(_CALM_SECONDS, deadline - time.monotonic()))
             time.sleep(_PAUSE_SECONDS)  # a hundred changes a second need no hundred looks at every object
-
-    def _explained(self, key: Key, why: str) -> str:
-        cause = reasons.why(self.watching, live)[0] if (live := self.watching.get(key)) else ""
-        return f"{why}: {cause}" if cause and cause not in why else why
 
     def _unready(self, keys: Iterable[tuple[str, Key]]) -> Iterator[tuple[Key, str]]:
         for version, key in keys:
             live = self.watching.get(key)
-            if not self._is_visible(version, key, live):
+            # A busy API server is late with its watches.
+            late = key in self._applied and (live is None or int(live["metadata"]["resourceVersion"]) < self._applied[key])
+            if late and (live is not None or self.objects.get(self.api.resource(version, key.kind), key) is not None):
                 yield key, "its change is not visible yet"
-            elif live is not None and (rule := self._rule(key, live)) is not None and not (state := rule(live)).ready:
+                continue
+            self._applied.pop(key, None)
+            if live is not None and (rule := self._rule(key, live)) is not None and not (state := rule(live)).ready:
                 yield key, state.why
-
-    def _is_visible(self, api_version: str, key: Key, live: Object | None) -> bool:
-        """False while `live` is older than what was applied: a busy API server is late with its watches."""
-        late = key in self._applied and (live is None or int(live["metadata"]["resourceVersion"]) < self._applied[key])
-        if late and (live is not None or self.objects.get(self.api.resource(api_version, key.kind), key) is not None):
-            return False
-        self._applied.pop(key, None)
-        return True
 
     def _rule(self, key: Key, live: Object) -> Callable[[Object], Readiness] | None:
         if live["kind"] in self._operated:
             return _operated
-        if not reconcile.has_stub(live):
-            return rule_for(live)
+        return partial(self._advance, key) if reconcile.has_stub(live) else rule_for(live)
 
-        def check(live: Object) -> Readiness:
-            try:
-                state, note = reconcile.advance(self.api, self.waiter, live, _DELETE_SECONDS)
-            except ObjectFailed as error:
-                state, note = Readiness(why=error.message), ""
-            except (KeyError, IndexError, TypeError, ValueError) as error:
-                state, note = Readiness(why=f"the stub of its operator cannot read it: {error!r}"), ""
-            self.stubs[key] = note or self.stubs.get(key, "")
-            return state
+    def _advance(self, key: Key, live: Object) -> Readiness:
+        """The readiness of an object after one turn of the stub of its operator."""
+        note = ""
+        try:
+            state, note = reconcile.advance(self.api, self.waiter, live, _DELETE_SECONDS)
+        except ObjectFailed as error:
+            state = Readiness(why=error.message)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            state = Readiness(why=f"the stub of its operator cannot read it: {error!r}")
+        self.stubs[key] = note or self.stubs.get(key, "")
+        return state
 
-        return check
 
-    def _bind_claims(self) -> None:
-        """Create a volume for each new claim, as a provisioner would; nothing is stored in it."""
-        while self.history.claims:
-            claim = self.history.claims.popleft()
-            with contextlib.suppress(ApiError):
-                self.put(stub_volume(claim))
+def _is_own(name: str, manager: str) -> bool:
+    """True for the deployer's own field manager, for the audit's, and for the controllers of Kubernetes, whose changes `later_owners` judges."""
+    return name in (manager, "kube-controller-manager", "kube-scheduler", "kwok") or name.startswith("inferplan-")
 
 
 def _body(manifest: Manifest, key: Key) -> Object:

@@ -92,7 +92,7 @@ pools:
     spec = objects[-1]["spec"]
     assert (spec["nodeName"], len(spec["devices"])) == ("h100-1", 8)
     assert spec["devices"][0]["attributes"] == {"type": {"string": "gpu"}, "uvm": {"bool": True}}
-    with pytest.raises(InputError, match=r"devices.capacity.memory: '80 GB' is not a Kubernetes quantity"):
+    with pytest.raises(InputError, match=r"devices\.0\.capacity\.memory: '80 GB' is not a Kubernetes quantity"):
         read_fleet(text.replace("80Gi", "80 GB").encode(), "nodes.yaml")
 
 

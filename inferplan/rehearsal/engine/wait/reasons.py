@@ -70,11 +70,23 @@ def observe_for(watching: Watching, live: Object) -> None:
 def why(watching: Watching, live: Object) -> tuple[str, bool]:
     """The reason in one sentence, "" if there is none yet, and True if no node fits a pod of `live`, or a quota rejects its pods."""
     owners = chain(watching, live)
-    owned = [live] if live["kind"] == "Pod" else [pod for owner in owners for pod in watching.owned("Pod", owner["metadata"]["uid"])]
-    pods = [pod for pod in owned if condition(pod, "Ready").get("status") != "True"]
+    pods = [pod for pod in pods_of(watching, live) if condition(pod, "Ready").get("status") != "True"]
     stuck = any(_rejection_of_pods(owner) for owner in owners)
     stuck = stuck or any(condition(pod, "PodScheduled").get("reason") == "Unschedulable" for pod in pods)
     return next(filter(None, _reasons(watching, owners, pods)), ""), stuck
+
+
+def explained(watching: Watching, live: Object, state: str) -> tuple[str, bool]:
+    """`state` with the reason that `why` returns, and its second value."""
+    cause, is_stuck = why(watching, live)
+    return f"{state}: {cause}" if cause and cause not in state else state, is_stuck
+
+
+def pods_of(watching: Watching, live: Object) -> list[Object]:
+    """The pods of `live`, which may be one."""
+    if live["kind"] == "Pod":
+        return [live]
+    return [pod for owner in chain(watching, live) for pod in watching.owned("Pod", owner["metadata"]["uid"])]
 
 
 def _reasons(watching: Watching, owners: Iterable[Object], pods: Iterable[Object]) -> Iterator[str]:

@@ -62,8 +62,7 @@ class Waiter:
                 if is_woken and now < due and not state.failed:
                     is_woken = self._sleep(wake, due - now)
                     continue
-                cause, is_stuck = reasons.why(self.watching, current)
-                why = f"{state.why}: {cause}" if cause and cause not in state.why else state.why
+                why, is_stuck = reasons.explained(self.watching, current, state.why)
                 if state.failed:
                     raise ObjectFailed(self._with_message(current, why), self._inspect(target))
                 waited, patience = now - began, IDLE_SECONDS - self.watching.idle.seconds if is_stuck else math.inf
