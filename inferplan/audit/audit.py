@@ -51,9 +51,8 @@ class Request:
 
 def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> Findings:
     """Run one audit on a simulated cluster of its own, which is deleted after it; the caller names the sides. Raises InputError, RehearsalError."""
-    for side in (request.old or (), request.new):
-        if errors := list(doubled(side, request.namespace)):
-            raise InputError(errors)
+    if errors := [each for side in (request.old or (), request.new) for each in doubled(side, request.namespace)]:
+        raise InputError(errors)
     began = time.monotonic()
     name = f"audit-{secrets.token_hex(4)}"
     with contextlib.ExitStack() as clusters, contextlib.ExitStack() as stack:
@@ -74,9 +73,9 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
         say(f"applying the new state ({len(request.new)} objects) as {how.name} does")
         since = time.monotonic()
         session.history.attached.clear()
-        upgrades = request.old is not None
-        new = Rollout(session=session, deployer=how, manifests=request.new, before=old, upgrades=upgrades, limit=request.limit).run()
-        change = Change(session=session, old=old, new=new, since=since, first=not upgrades)
+        first = request.old is None
+        new = Rollout(session=session, deployer=how, manifests=request.new, before=old, upgrades=not first, limit=request.limit).run()
+        change = Change(session=session, old=old, new=new, since=since, first=first)
         findings = [*judge(change), *announced(session, request.old or (), request.new, request.target), *notes]
         if request.drain:
             say(f"draining {sum(each['kind'] == 'Node' for each in request.nodes)} nodes, one after the other")

@@ -26,7 +26,14 @@ def blocked_drains(change: Change) -> Iterator[Finding]:
         status = mapping(change.session.watching.get(key), "status")
         expected, field = status.get("expectedPods", 0), _limit(manifest)
         if expected and status.get("currentHealthy", 0) >= expected and not status.get("disruptionsAllowed", 0):
-            same = change.first or (change.same(key, "spec") and not _shrunk(change, key.namespace))
+            # A budget that stays as it is blocks drains if a workload has fewer replicas than before.
+            replicas = [
+                (old.spec.get("replicas"), new.spec.get("replicas"))
+                for other, new, old in change.each()
+                if old and other.namespace == key.namespace
+            ]
+            shrunk = any(isinstance(was, int) and isinstance(now, int) and now < was for was, now in replicas)
+            same = change.first or (change.same(key, "spec") and not shrunk)
             limit = f"all {expected} of its pods are healthy ({field}: {manifest.spec.get(field)})"
             reason = f"it allows no eviction although {limit}, so a drain of their nodes never ends"
             yield finding("old-budget" if same else "budget", key, f"spec.{field}", reason, manifest)
@@ -35,14 +42,6 @@ def blocked_drains(change: Change) -> Iterator[Finding]:
 def _limit(budget: Manifest) -> str:
     """The field that limits disruptions."""
     return next((name for name in ("minAvailable", "maxUnavailable") if name in budget.spec), "minAvailable")
-
-
-def _shrunk(change: Change, namespace: str) -> bool:
-    """True if a workload in `namespace` has fewer replicas than before."""
-    several = (
-        (old.spec.get("replicas"), new.spec.get("replicas")) for key, new, old in change.each() if old and key.namespace == namespace
-    )
-    return any(isinstance(was, int) and isinstance(now, int) and now < was for was, now in several)
 
 
 def shared_budgets(change: Change) -> Iterator[Finding]:

@@ -4,12 +4,10 @@ import threading
 import time
 from collections import defaultdict, deque
 from itertools import pairwise
-from typing import Final
 
 from inferplan.audit.manifest import Object
+from inferplan.kube.paths import mapping
 from inferplan.rehearsal.engine.wait.object_events import Key
-
-_SERVICE: Final = "kubernetes.io/service-name"
 
 
 class History:
@@ -43,7 +41,7 @@ class History:
         for claim in (each["persistentVolumeClaim"] for each in live["spec"].get("volumes") or () if "persistentVolumeClaim" in each):
             key = Key("PersistentVolumeClaim", live["metadata"]["namespace"], claim["claimName"])
             others = [(pod, its) for pod, its in self._holders[key].items() if its != node]
-            if gone or (live.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            if gone or mapping(live, "status").get("phase") in ("Succeeded", "Failed"):
                 self._holders[key].pop(name, None)
             elif name not in self._holders[key]:
                 self._holders[key][name] = node
@@ -66,19 +64,14 @@ class History:
 
     def _endpoint_slice(self, live: Object, *, gone: bool) -> None:
         metadata = live["metadata"]
-        service = Key("Service", metadata.get("namespace", ""), (metadata.get("labels") or {}).get(_SERVICE, ""))
-        self._slices[service][metadata["name"]] = 0 if gone else _ready(live)
+        labels, ready = metadata.get("labels") or {}, [mapping(each, "conditions").get("ready") for each in live.get("endpoints") or ()]
+        service = Key("Service", metadata.get("namespace", ""), labels.get("kubernetes.io/service-name", ""))
+        # Without ports, no port of the Service is a port of its pods.
+        reachable = not gone and bool(live.get("ports") or "service.kubernetes.io/headless" in labels)
+        self._slices[service][metadata["name"]] = sum(each is not False for each in ready) if reachable else 0
         count = sum(self._slices[service].values())
-        states = self._endpoints[service]
-        if not states or states[-1][1] != count:
-            states.append((time.monotonic(), count))
-
-
-def _ready(endpoint_slice: Object) -> int:
-    """Endpoints that are ready, none if no port of the Service is a port of its pods."""
-    if not endpoint_slice.get("ports") and "service.kubernetes.io/headless" not in (endpoint_slice["metadata"].get("labels") or {}):
-        return 0
-    return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoint_slice.get("endpoints") or ())
+        if not self._endpoints[service] or self._endpoints[service][-1][1] != count:
+            self._endpoints[service].append((time.monotonic(), count))
 
 
 def stub_volume(claim: Object) -> Object:

@@ -6,7 +6,7 @@ import re
 import resource
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,9 @@ KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomizati
 _SECONDS: Final = 60
 _MEMORY_BYTES: Final = 4 * 2**30
 _OUTPUT_BYTES: Final = 64 * 2**20
+_HOMES: Final = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HELM_PLUGINS")
+_PROXIES: Final = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
+_NOWHERE: Final = {"PATH": "", "KUBECONFIG": os.devnull, "GIT_ALLOW_PROTOCOL": "none", "GOMEMLIMIT": "3GiB", **_PROXIES}
 _REMOTE: Final = re.compile(
     r"^\s*-?\s*(?:[\w-]+:\s*)?[\"']?((?:https?://|git@|ssh://|git::|oci://|github\.com/|[\w.-]+\.git\b)\S*)", re.MULTILINE
 )
@@ -69,15 +72,16 @@ def _check_links(root: Path) -> None:
 
 def _placed(text: bytes, name: str) -> tuple[Manifest, ...]:
     """The objects in rendered text, each with the template that it comes from."""
-    lines = [(text[: match.start()].count(b"\n") + 1, match[1].decode()) for match in _SOURCE.finditer(text)]
+    templates = [(text[: match.start()].count(b"\n") + 1, match[1].decode()) for match in _SOURCE.finditer(text)]
     placed = [(each, int(each.place.rpartition(":")[2])) for each in manifests_in(text, name)]
-    sources = [next((template for start, template in reversed(lines) if start <= line), name) for _, line in placed]
-    several = zip(placed, sources, strict=True)
-    return tuple(replace(each, place=f"{source}, line {line} of the rendered text") for (each, line), source in several)
+    sources = {line: next((template for start, template in reversed(templates) if start <= line), name) for _, line in placed}
+    return tuple(replace(each, place=f"{sources[line]}, line {line} of the rendered text") for each, line in placed)
 
 
 def _run(line: Sequence[str], source: Path, program: str) -> bytes:
-    with _sandbox() as (folder, environment), tempfile.TemporaryFile() as output:
+    """The output of `line`, which has an empty folder as home, and an environment without PATH, credentials and network."""
+    with tempfile.TemporaryDirectory(prefix="inferplan-") as folder, tempfile.TemporaryFile() as output:
+        environment = _NOWHERE | dict.fromkeys(_HOMES, folder)
         process = subprocess.Popen(
             line, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -106,13 +110,3 @@ def _explained(text: str, source: Path, program: str) -> str:
     # Helm names the chart first, which need not be the name of its folder.
     where = source / (place[1].partition("/")[2] or place[1]) if place else f"{source / main}:1"
     return f"{where}: {program} cannot render it: {message.rstrip('.')}. {remedy}"
-
-
-@contextlib.contextmanager
-def _sandbox() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """An empty folder as home, and an environment without PATH, credentials and network."""
-    with tempfile.TemporaryDirectory(prefix="inferplan-") as folder:
-        homes = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HELM_PLUGINS"), folder)
-        nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
-        others = {"PATH": "", "KUBECONFIG": os.devnull, "GIT_ALLOW_PROTOCOL": "none", "GOMEMLIMIT": "3GiB"}
-        yield folder, homes | nowhere | others

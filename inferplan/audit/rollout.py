@@ -12,6 +12,7 @@ from inferplan.audit.merge import unkept
 from inferplan.audit.rejections import rejection
 from inferplan.audit.session import Session
 from inferplan.audit.templates import references
+from inferplan.kube.field_owners import entries
 from inferplan.kube.paths import MISSING, mapping, text_of
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.cluster.definitions import await_served
@@ -76,7 +77,10 @@ class Rollout:
             return
         key = self.session.key(manifest)
         known = self.adopts or self.deployer.is_hook(manifest) or key in self.before.declared
-        if not known and (live := self.session.get(key, manifest.api_version)) and not _is_helms(live):
+        live = None if known else self.session.get(key, manifest.api_version)
+        # What the audit itself assumed may belong to the release.
+        assumed = any(each.manager.startswith("inferplan-") for each, _ in entries(live or {"metadata": {}}))
+        if live is not None and not assumed and _RELEASE not in mapping(live, "metadata", "annotations"):
             words = f"{key} exists and cannot be imported into the current release: invalid ownership metadata; missing {_RELEASE}"
             self.result.rejections.append(finding("owned", key, "metadata.annotations", words, manifest))
 
@@ -168,9 +172,3 @@ class Rollout:
             else:
                 self._delete(each)
                 result.deleted[key] = each
-
-
-def _is_helms(live: Object) -> bool:
-    """True for an object of a Helm release, and for what the audit itself assumed."""
-    ours = any(str(each.get("manager")).startswith("inferplan-") for each in live["metadata"].get("managedFields") or ())
-    return ours or _RELEASE in mapping(live, "metadata", "annotations")

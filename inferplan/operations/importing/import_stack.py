@@ -3,6 +3,7 @@
 import re
 import secrets as randomness
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -50,7 +51,7 @@ def import_stack(path: Path, *, accelerator: str) -> Imported:
     left = list(others)
     config, models = _base(accelerator), {}
     for server in servers:
-        model = _model(server, config["inferplan:storage"], left)
+        model = _model(server, config["inferplan:storage"])
         left += [f"{server.place}: {each}" for each in server.left]
         if model is not None:
             name = re.sub(r"[^a-z0-9-]+", "-", server.name.lower()).strip("-")[:36]
@@ -83,68 +84,66 @@ def _base(accelerator: str) -> dict[str, Any]:
     }
 
 
-def _model(server: Server, storage: dict[str, Any], left: list[str]) -> dict[str, Any] | None:
+def _model(server: Server, storage: dict[str, Any]) -> dict[str, Any] | None:
     fields = MODEL_SPECS[server.engine].model_fields
     model: dict[str, Any] = {"engine": server.engine, "pool": "imported", "consumers": ["imported"]}
-    weights = _weights(server, storage, left)
+    weights = _weights(server, storage)
     if isinstance(server.replicas, int):
         model["replicas"] = server.replicas
     if "repository" in fields or "applications" in fields:
-        more = (_repository if "repository" in fields else _applications)(server, weights, left)
+        more = (_repository if "repository" in fields else _applications)(server, weights)
         return None if more is None else model | more | ({"accelerators": server.accelerators} if server.accelerators > 1 else {})
     if weights is None:
-        left.append(f"{server.place}: server {server.name}: its model is unknown; name it with --model in the arguments")
+        server.left.append(f"server {server.name}: its model is unknown; name it with --model in the arguments")
         return None
-    model |= weights | dict(_options(server, left))
+    model |= weights | dict(_options(server))
     if server.accelerators > 1:
         model.setdefault("tensorParallelSize", server.accelerators)
     return model
 
 
-def _weights(server: Server, storage: dict[str, Any], left: list[str]) -> dict[str, Any] | None:
+def _weights(server: Server, storage: dict[str, Any]) -> dict[str, Any] | None:
     """The weights of `server`, with their preheat if they are at a hub; None if nothing names them."""
     if server.claim:
         storage[server.claim] = {"kind": "pvc", "claimName": server.claim}
         if not server.path:
-            left.append(f"{server.place}: {server.name}: its files are at the root of claim {server.claim}; move them to {server.name}/")
+            server.left.append(f"{server.name}: its files are at the root of claim {server.claim}; move them to {server.name}/")
         return {"weights": {"store": server.claim, "path": server.path or server.name}}
     if not server.model:
         return None
     storage |= {"hub": {"kind": "huggingface"}, "shared": {"kind": "pvc", "claimName": "models"}}
     if not server.revision:
-        text = f"{server.model} is not pinned; replace the zeros: git ls-remote https://huggingface.co/{server.model} HEAD"
-        left.append(f"{server.place}: revision: {text}")
+        hint = f"git ls-remote https://huggingface.co/{server.model} HEAD"
+        server.left.append(f"revision: {server.model} is not pinned; replace the zeros: {hint}")
     weights = {"store": "hub", "path": server.model, "revision": server.revision or _NO_COMMIT}
     return {"weights": weights, "preheat": {"into": "shared"}}
 
 
-def _repository(server: Server, weights: dict[str, Any] | None, left: list[str]) -> dict[str, Any] | None:
+def _repository(server: Server, weights: dict[str, Any] | None) -> dict[str, Any] | None:
     """The field of an existing repository in a claim; None if the repository is elsewhere."""
     if weights is None or not server.claim:
-        left.append(
-            f"{server.place}: server {server.name}: its repository is not on a claim; copy it to one, or describe the models by hand"
-        )
+        server.left.append(f"server {server.name}: its repository is not on a claim; copy it to one, or describe the models by hand")
         return None
     words = [part for word in server.words for part in word.split("=", 1)]
     names = [name for option, name in pairwise(words) if option == "--load-model" and name != "*"]
     if not names:
-        left.append(f"{server.place}: models: nothing names those of the repository; replace {server.name} by their names")
-    left += [f"{server.place}: argument {word}" for word in server.words if word.partition("=")[0] != "--load-model" and word not in names]
+        server.left.append(f"models: nothing names those of the repository; replace {server.name} by their names")
+    server.left += [f"argument {word}" for word in server.words if word.partition("=")[0] != "--load-model" and word not in names]
     return {"repository": {**weights["weights"], "models": names or [server.name]}}
 
 
-def _applications(server: Server, weights: dict[str, Any] | None, left: list[str]) -> dict[str, Any] | None:
+def _applications(server: Server, weights: dict[str, Any] | None) -> dict[str, Any] | None:
     """The fields of applications; None if there are none."""
-    left += [f"{server.place}: argument {word}" for word in server.words]
+    server.left += [f"argument {word}" for word in server.words]
     if not server.applications or not server.version:
         missing = "version of its image" if server.applications else "application"
-        left.append(f"{server.place}: server {server.name}: nothing names its {missing}; write it by hand (docs/engines)")
+        server.left.append(f"server {server.name}: nothing names its {missing}; write it by hand (docs/engines)")
         return None
     version = table("operations/importing/servers.toml")["applications"]["version"]
     return {"image": server.image, version: server.version, "applications": server.applications, **(weights or {})}
 
 
-def _options(server: Server, left: list[str]) -> Iterator[tuple[str, Any]]:
+def _options(server: Server) -> Iterator[tuple[str, Any]]:
     """The fields of a stack for the words of a command line; options without a field are `extraArgs`."""
     spec = next(each for each in MODEL_SPECS.values() if "nnodes" in each.model_fields)  # its fields are the options of its command line
     names = [name for name in spec.model_fields if name != "served_model_name"]
@@ -152,15 +151,13 @@ def _options(server: Server, left: list[str]) -> Iterator[tuple[str, Any]]:
     fields |= {short: fields[long] for short, long in table("operations/importing/servers.toml")["aliases"].items()}
     extra: list[str] = []
     seen: set[str] = set()
-    words = [part for word in server.words for part in (word.split("=", 1) if word.startswith("--") and "=" in word else [word])]
-    index = 0
-    while index < len(words):
-        option, index = words[index], index + 1
-        value = words[index] if index < len(words) and not words[index].startswith("-") else None
+    words = deque(part for word in server.words for part in (word.split("=", 1) if word.startswith("--") else [word]))
+    while words:
+        option = words.popleft()
         if not option.startswith("-"):
-            left.append(f"{server.place}: argument {option}")
+            server.left.append(f"argument {option}")
             continue
-        index += value is not None
+        value = words.popleft() if words and not words[0].startswith("-") else None
         if option in fields and fields[option] not in seen:
             seen.add(fields[option])
             yield fields[option], not option.startswith("--no-") if value is None else yaml.safe_load(value)
