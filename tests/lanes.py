@@ -13,13 +13,14 @@ def in_full(*values: Any) -> list[Any]:
 
 
 # A control plane takes three seconds of processor time to start and a fortieth of a core while it is idle; to record the plans of
-# all stacks takes as long.
+# all stacks takes as long. The first command of a process imports for a second.
 SCOPES = {
     "recorded stacks": {
         "tests/policies/test_stacks.py",
         *(f"tests/stacks/test_{name}.py" for name in ("committed_stacks", "outlines", "starts")),
         "tests/unit/infra/test_image_evidence.py",
     },
+    "preheat command": {f"tests/dataplane/preheat/test_{name}.py" for name in ("preview", "private_ca_preview")},
     "stack local": {f"tests/rehearsal/test_{name}.py" for name in ("gateway", "render", "stacks", "unexpected")},
     "shared cluster": {
         *(f"tests/rehearsal/test_cluster_{name}.py" for name in ("behaviour", "faults", "lifecycle")),

@@ -56,7 +56,7 @@ def test_a_run_killed_at_any_offset_is_resumed_without_reading_twice(job, put, p
     total = sum(map(len, model.values()))
     fatal = random.Random(seed).randrange(total)  # noqa: S311 - a place to kill at, nothing secret
     proxy.faults.plan = lambda _path, _count: ("pace", 64 * MIB)
-    preheat = job(tuning={"segment_bytes": 2 * MIB, "streams": 2})
+    preheat = job(tuning={"segment_bytes": 4 * MIB, "streams": 2})
     kill_group(preheat.underway(lambda: proxy.faults.body_bytes >= fatal))
     if preheat.ready:
         assert preheat.files() == model
