@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from inferplan.components.gateway import keys
 from inferplan.components.serving.model_parts import CpuBuild
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
+from inferplan.kube.paths import mapping
 from inferplan.operations.errors import RequestError
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.cluster import Cluster
@@ -20,7 +21,7 @@ from inferplan.rehearsal.serving.programs import Program, answer_of, folder_of
 from inferplan.stackfile.errors import unknown
 
 _START_SECONDS = 900.0
-_FILES = ("config.json",)
+_FILES = ("config.json", "*.safetensors")
 _LINK = "model"
 
 
@@ -46,9 +47,8 @@ def real_server(workspace: Workspace, options: Iterable[str]) -> RealServer | No
         if spec.cpu_build is None:
             errors.append(f"{spec.engine} has no build for CPUs, so no real server of {model} runs here. Leave --real out: a stub answers")
             continue
-        missing = [name for name in _FILES if not (directory / name).is_file()]
-        if not path or missing or not any(directory.glob("*.safetensors")):
-            missing += [] if any(directory.glob("*.safetensors")) else ["*.safetensors"]
+        missing = [name for name in _FILES if not any(directory.glob(name))]
+        if not path or missing:
             errors.append(f"{directory} has no {' and no '.join(missing)}. Name a directory with the files of a model: {model}=DIR")
         program = os.environ.get("INFERPLAN_CPU_SERVER") or shutil.which(spec.cpu_build.program)
         if program is None or not os.access(program, os.X_OK):
@@ -66,35 +66,26 @@ def real_server(workspace: Workspace, options: Iterable[str]) -> RealServer | No
 
 def arguments_of(server: RealServer, recording: Recording) -> tuple[list[str], list[str]]:
     """The arguments of the server after the model, and the options among those of its pods that its build lacks."""
-    kept, dropped = [], []
-    for option in _options(_container(server.model, recording)["args"][1:]):
-        name = option[0].partition("=")[0]
+    kept, dropped, name = [], [], ""
+    for word in _container(server.model, recording)["args"][1:]:
+        # A word without dashes is a value of the option before it.
+        is_option = word.startswith("--")
+        name = word.partition("=")[0] if is_option else name
         if name in server.build.lacks:
-            dropped.append(name)
+            dropped += [name] if is_option else []
         elif name not in ("--port", "--api-key"):
-            kept += option
+            kept.append(word)
     return kept, dropped
 
 
 def _container(model: str, recording: Recording) -> Mapping[str, Any]:
     for each in recording:
-        spec = reveal(each.inputs).get("spec") or {}
-        template = spec.get("template") or (spec.get("leaderWorkerTemplate") or {}).get("workerTemplate") or {}
-        labels = (template.get("metadata") or {}).get("labels") or {}
+        spec = mapping(reveal(each.inputs), "spec")
+        template = mapping(spec, "template") or mapping(spec, "leaderWorkerTemplate", "workerTemplate")
+        labels = mapping(template, "metadata", "labels")
         if (labels.get(COMPONENT_LABEL), labels.get(INSTANCE_LABEL)) == ("model", model):
             return template["spec"]["containers"][0]
     raise RequestError(f"--real: the plan has no server of {model}")
-
-
-def _options(words: list[str]) -> Iterator[list[str]]:
-    option: list[str] = []
-    for word in words:
-        if word.startswith("--") and option:
-            yield option
-            option = []
-        option.append(word)
-    if option:
-        yield option
 
 
 def program(server: RealServer, recording: Recording, cluster: Cluster, *, port: int, seed: str) -> Program:

@@ -1,7 +1,6 @@
 """Rehearses a change: brings up one revision of a stack on a simulated cluster and applies the next one over it, by its own code."""
 
 import contextlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 
 from inferplan.operations.files import read_records
 from inferplan.operations.project import child_environment, project_root, stack_file
-from inferplan.operations.revisions import check_out, commit_of, remove
+from inferplan.operations.revisions import checked_out, commit_of
 from inferplan.review import findings
 
 # Revisions before 2026-11-22 have their runner in cli; a repository without our code runs that of this installation.
@@ -25,32 +24,31 @@ def rehearse_change(base: str, head: str, stack: str, *, timeout: int, say: Call
     """Bring up `base` and apply `head` over it, for at most `timeout` seconds each. Raises RequestError for an unknown revision or stack."""
     root = project_root()
     commits = [commit_of(root, each) for each in (base, head)]
-    with _workplace(root) as folder:
-        for name, commit in zip(("base", "head"), commits, strict=True):
-            check_out(root, commit, folder / name)
-            stack_file(folder / name, stack)
+    with checked_out(root, commits[0]) as old, checked_out(root, commits[1]) as new, _workplace() as folder:
+        for each in (old, new):
+            stack_file(each, stack)
         short = [each[:12] for each in commits]
         change = {"stack": stack, "base": short[0], "head": short[1]}
         say(f"bringing up {short[0]}")
-        code, records = _run(folder / "base", stack, timeout)
+        code, records = _run(old, folder, stack, timeout)
         if code != 0:
             return findings.findings_of(records, outcome="base failed", **change)
         say(f"applying {short[1]} over it, while clients of {short[0]} call its models")
-        with _clients(folder / "base", stack) as calls:
-            code, records = _run(folder / "head", stack, timeout)
+        with _clients(old, folder, stack) as calls:
+            code, records = _run(new, folder, stack, timeout)
         records += read_records(calls)
         return findings.findings_of(records, outcome={0: "ready", None: "stuck"}.get(code, "refused"), **change)
 
 
 @contextlib.contextmanager
-def _clients(checkout: Path, stack: str) -> Iterator[Path]:
+def _clients(checkout: Path, folder: Path, stack: str) -> Iterator[Path]:
     """The diary of clients of `checkout` that call its models while the block runs; it stays empty for a revision without such clients."""
-    diary = checkout.parent / "clients.ndjson"
+    diary = folder / "clients.ndjson"
     diary.touch()
     if (checkout / "inferplan" / "operations").is_dir() and not (checkout / f"{_CLIENTS.replace('.', '/')}.py").is_file():
         yield diary
         return
-    environment = child_environment(PYTHONPATH=str(checkout), INFERPLAN_STATE_DIR=str(checkout.parent / "state"))
+    environment = child_environment(PYTHONPATH=str(checkout), INFERPLAN_STATE_DIR=str(folder / "state"))
     line = [sys.executable, "-P", "-m", _CLIENTS, stack, str(diary)]
     with subprocess.Popen(line, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         if process.stdout is not None:
@@ -61,10 +59,9 @@ def _clients(checkout: Path, stack: str) -> Iterator[Path]:
             _stop(process)
 
 
-def _run(checkout: Path, stack: str, timeout: int) -> tuple[int | None, list[dict[str, Any]]]:
+def _run(checkout: Path, folder: Path, stack: str, timeout: int) -> tuple[int | None, list[dict[str, Any]]]:
     """The exit code of a run, None if it exceeded `timeout`, and the records of its diary."""
-    folder = checkout.parent
-    diary, log = folder / f"{checkout.name}.ndjson", folder / f"{checkout.name}.log"
+    diary, log = (checkout.with_suffix(each) for each in (".ndjson", ".log"))
     environment = child_environment(PYTHONPATH=str(checkout), INFERPLAN_STATE_DIR=str(folder / "state"))
     runner = next((each for each in _RUNNERS if (checkout / f"{each.replace('.', '/')}.py").is_file()), _RUNNERS[0])
     with log.open("wb") as stream:
@@ -93,14 +90,11 @@ def _stop(process: subprocess.Popen[Any]) -> None:
 
 
 @contextlib.contextmanager
-def _workplace(root: Path) -> Iterator[Path]:
-    """A folder for checkouts, diaries and a cluster, which are removed after the block."""
-    folder = Path(tempfile.mkdtemp(prefix="inferplan-"))
-    try:
-        yield folder
-    finally:
-        environment = child_environment(INFERPLAN_STATE_DIR=str(folder / "state"))
-        subprocess.run([sys.executable, "-c", _DELETE_CLUSTERS], env=environment, capture_output=True, check=False, timeout=600)
-        for each in ("base", "head"):
-            remove(root, folder / each)
-        shutil.rmtree(folder, ignore_errors=True)
+def _workplace() -> Iterator[Path]:
+    """A folder for diaries and a cluster, which are removed after the block."""
+    with tempfile.TemporaryDirectory(prefix="inferplan-", ignore_cleanup_errors=True) as folder:
+        try:
+            yield Path(folder)
+        finally:
+            environment = child_environment(INFERPLAN_STATE_DIR=f"{folder}/state")
+            subprocess.run([sys.executable, "-c", _DELETE_CLUSTERS], env=environment, capture_output=True, check=False, timeout=600)
