@@ -152,7 +152,8 @@ class Session:
         while True:
             self.history.changed.clear()
             while self.history.claims:
-                with contextlib.suppress(ApiError):
+                # No watch shows volumes, and a busy controller binds one late.
+                with contextlib.suppress(ApiError), self.watching.idle.busy():
                     self.put(stub_volume(self.history.claims.popleft()))
             waiting = dict(self._unready(watched))
             quiet = self.watching.idle.seconds
