@@ -11,18 +11,19 @@ from tests.lanes import in_full
 from tests.patience import PATIENCE_SECONDS
 
 from .origins import bucket_origin, hub_origin, web_origin
-from .rig import MIB, kill_group, refused, safetensors, tiny_model, verified
+from .rig import MIB, kill_group, refused, safetensors, small_model, tiny_model, verified
 
 pytestmark = pytest.mark.timeout(1800)
 
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 KILLS = range(50)
 # What test_faults.py shows of a bucket.
-OF_OTHERS = pytest.mark.parametrize("origin", [pytest.param(each, marks=pytest.mark.full) for each in ("web", "hub")], indirect=True)
+OF_OTHERS = pytest.mark.parametrize("empty", [pytest.param(each, marks=pytest.mark.full) for each in ("web", "hub")], indirect=True)
 
 
 @pytest.fixture(params=["bucket", pytest.param("web", marks=pytest.mark.full), pytest.param("hub", marks=pytest.mark.full)])
-def origin(request):
+def empty(request):
+    """A source that holds nothing yet."""
     match request.param:
         case "bucket":
             made = bucket_origin(*map(request.getfixturevalue, ("store", "proxy", "put")))
@@ -30,14 +31,19 @@ def origin(request):
             made = web_origin(request.getfixturevalue("web"))
         case _:
             made = hub_origin(request.getfixturevalue("hub"))
-    made.put(tiny_model())
     return made
 
 
 @pytest.fixture
-def preheat(job, origin):
+def origin(empty):
+    empty.put(tiny_model())
+    return empty
+
+
+@pytest.fixture
+def preheat(job, empty):
     """Makes the container of a Job that reads the model from the origin."""
-    return lambda **changes: job(**{"source": origin.source, "weights": origin.weights, **changes})
+    return lambda **changes: job(**{"source": empty.source, "weights": empty.weights, **changes})
 
 
 @pytest.mark.parametrize("path", [SHARD, pytest.param("config.json", marks=pytest.mark.full)])
@@ -144,18 +150,20 @@ def test_a_run_killed_at_any_offset_is_resumed_and_ends_whole(origin, preheat, s
     assert origin.sent - before <= readings * sum(map(len, model.values())) + 8 * MIB
 
 
-def test_a_second_run_asks_the_source_for_no_file(origin, preheat):
-    verified(preheat().run(), preheat(), tiny_model())
-    before = origin.sent, origin.requests
+def test_a_second_run_asks_the_source_for_no_file(empty, preheat):
+    empty.put(small_model())
+    verified(preheat().run(), preheat(), small_model())
+    before = empty.sent, empty.requests
     assert ", 0 B moved" in preheat().run().output
-    assert (origin.sent, origin.requests) == before
+    assert (empty.sent, empty.requests) == before
 
 
-def test_lists_that_fail_for_a_while_are_waited_out(origin, preheat):
-    origin.servers[0].faults.failing_lists = 3
+def test_lists_that_fail_for_a_while_are_waited_out(empty, preheat):
+    empty.put(small_model())
+    empty.servers[0].faults.failing_lists = 3
     made = preheat()
-    verified(made.run(), made, tiny_model())
-    assert origin.servers[0].faults.failing_lists == 0
+    verified(made.run(), made, small_model())
+    assert empty.servers[0].faults.failing_lists == 0
 
 
 @OF_OTHERS
