@@ -23,7 +23,7 @@ def findings(cluster: Cluster) -> Iterator[str]:
     from inferplan.rehearsal.engine.apply.journal import load
 
     live = LiveCluster(cluster.get)
-    entries, damage = load(cluster.directory, cluster.uid)
+    entries, damage, _ = load(cluster.directory, cluster.uid)
     with contextlib.closing(cluster.api()) as api:
         lost = [str(key) for key, _ in unrecorded(api, {entry.key for entry in entries})]
     if damage:

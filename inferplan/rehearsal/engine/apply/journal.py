@@ -6,7 +6,8 @@ digest. An entry whose text is missing or changed cannot be read.
 Entries are keyed by kind, namespace and name, not by URN: a renamed object stays under its old name until it is deleted. An
 incomplete last line after a crash is dropped; its request was not sent. The journal is valid for the cluster with its uid only.
 The first fact of a run rewrites the file without its history; a run that changes nothing writes nothing.
-A journal that was cut off, replaced or filled with something else is `damaged`; its objects are found by their field manager (inventory.py).
+A journal that was cut off, replaced or filled with something else is `damaged`; its objects are found by their field manager (inventory.py),
+as are those of a journal that is new or that a killed run left: it is not `settled`.
 Inputs are masked with that uid as key, and only the owner can read the file. Resources outside Kubernetes are not recorded.
 """
 
@@ -69,7 +70,7 @@ class Journal:
         self._synced = 0
         self._texts: dict[str, str] = {}
         with disk_faults(self.path):
-            entries, self.damage = load(directory, cluster)
+            entries, self.damage, self.settled = load(directory, cluster)
             self._entries = {entry.key: entry for entry in entries}
             self._order = max((entry.order for entry in self._entries.values()), default=0)
             self._file: IO[bytes] | None = self._rewrite() if self.damage else None
@@ -107,9 +108,6 @@ class Journal:
         with disk_faults(self.path), self._lock:
             if self._file is not None:
                 self._file.close()
-            if not self._entries:
-                self.path.unlink(missing_ok=True)
-            elif self._file is not None:
                 self._rewrite().close()
 
     def _append(self, facts: Iterable[Mapping[str, Any]]) -> int:
@@ -177,22 +175,25 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def load(directory: Path, cluster: str) -> tuple[list[Entry], str]:
-    """The entries in the order of application, and a sentence about damage, "" if the journal is whole or of another cluster. It only reads."""
+def load(directory: Path, cluster: str) -> tuple[list[Entry], str, bool]:
+    """The entries in the order of application, a sentence about damage, "" if there is none, and if the last run closed the journal.
+
+    A journal that is gone or of another cluster has no entries and no damage, and was not closed. It only reads.
+    """
     entries: dict[Key, Entry] = {}
     path = directory / _FILE
     try:
         first, *lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return [], ""
+        return [], "", False
     try:
         head = json.loads(first)
         of_others = (head["format"], head["cluster"]) != (_FORMAT, cluster)
         promised = int(head.get("entries", 0))
     except (ValueError, TypeError, KeyError, AttributeError):
-        return [], f"{path} is damaged: its first line is not the head of a journal"
+        return [], f"{path} is damaged: its first line is not the head of a journal", False
     if of_others:
-        return [], ""
+        return [], "", False
     unreadable, intents = 0, set()
     texts: dict[str, str] = {}
 
@@ -214,7 +215,7 @@ def load(directory: Path, cluster: str) -> tuple[list[Entry], str]:
     missing = max(0, promised - len(intents))
     problems = [f"{unreadable} lines cannot be read"] * (unreadable > 0) + [f"{missing} objects are missing"] * (missing > 0)
     damage = f"{path} is damaged: {' and '.join(problems)}" if problems else ""
-    return sorted(entries.values(), key=lambda each: each.order), damage
+    return sorted(entries.values(), key=lambda each: each.order), damage, not damage and promised == len(intents)
 
 
 def _replay(entries: dict[Key, Entry], fact: Mapping[str, Any]) -> None:

@@ -89,7 +89,7 @@ def _session(
         watching = Watching(api)
         waiter = Waiter(api=api, watching=watching, listener=report, inspect=f"kubectl --kubeconfig {cluster.kubeconfig}")
         journal = Journal(cluster.directory, cluster.uid)
-        if journal.damage or not journal.entries() or command == "down":
+        if not journal.settled:
             lost = adopt_lost(api, journal)
             if journal.damage or lost:
                 damage = journal.damage or f"{journal.path} is gone or of another cluster"
@@ -157,7 +157,7 @@ def down(cluster: Cluster, *, listener: Listener = silent) -> Outcome:
     """Delete everything that `apply` created, in reverse, protected resources too. Raises ForeignClusterError, BusyError, ApplyFailed."""
     began = time.monotonic()
     with _session(cluster, listener, None, "down") as (objects, journal):
-        # The session adopted what the journal lacked, so no applied object has another kind than these.
+        # The session adopted what the journal may lack, so no applied object has another kind than these.
         entries = list(journal.entries().values())
         deleted = Pruner(objects=objects, journal=journal).prune(entries, reason="the stack is taken down")
         remaining = unrecorded(objects.api, (), {each.key.kind for each in entries})

@@ -75,17 +75,34 @@ def test_the_journal_of_another_cluster_is_ignored(tmp_path):
     assert Journal(tmp_path, "two").entries() == {}
 
 
-def test_closed_journal_has_entries_only_and_is_deleted_when_empty(tmp_path):
+def test_closed_journal_has_entries_only_and_is_settled(tmp_path):
     journal = Journal(tmp_path, "uid")
+    assert not journal.settled, "nothing tells what an earlier run applied"
     for _ in range(3):
         journal.intend(key("a"), "v1", state("a"))
         journal.applied(key("a"))
     journal.close()
     assert len((tmp_path / "applied.jsonl").read_bytes().splitlines()) == 3
     again = Journal(tmp_path, "uid")
+    assert again.settled
     again.gone(key("a"))
     again.close()
-    assert list(tmp_path.iterdir()) == []
+    assert len((tmp_path / "applied.jsonl").read_bytes().splitlines()) == 1
+    down = Journal(tmp_path, "uid")
+    assert (down.entries(), down.settled) == ({}, True)
+    assert not Journal(tmp_path, "another").settled
+
+
+def test_journal_of_a_killed_run_is_not_settled_although_it_is_whole(tmp_path):
+    killed = Journal(tmp_path, "uid")
+    killed.intend(key("a"), "v1", state("a"))
+    killed.intend(key("b"), "v1", state("b"))
+    file = tmp_path / "applied.jsonl"
+    head, first, *_ = file.read_bytes().splitlines(keepends=True)
+    assert not Journal(tmp_path, "uid").settled
+    file.write_bytes(head + first)
+    again = Journal(tmp_path, "uid")
+    assert (again.damage, again.settled) == ("", False), "what follows may be lost"
 
 
 def test_a_run_that_changes_nothing_writes_nothing_and_the_next_one_continues(tmp_path):
@@ -160,7 +177,7 @@ def test_objects_whose_long_text_is_damaged_count_as_unreadable(tmp_path, damage
     (at,) = (index for index, line in enumerate(lines) if b'"text"' in line and b"a line" in line)
     lines[at] = b"" if damage == "lost" else lines[at].replace(b"program", b"malware", 1)
     file.write_bytes(b"".join(lines))
-    found, sentence = load(tmp_path, "uid")
+    found, sentence, _ = load(tmp_path, "uid")
     assert names(found) == ["other"]
     assert sentence == f"{file} is damaged: 3 lines cannot be read and 3 objects are missing"
 
