@@ -23,6 +23,10 @@ from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model
 pytestmark = pytest.mark.cluster
 
 
+# Without a namespace of its own, whose deletion takes two requests for each kind.
+in_default = functools.partial(platform, "default", made=False)
+
+
 @pytest.fixture
 def up(cluster, request):
     """Applies programs as one stack of this test, and takes them down afterwards."""
@@ -49,13 +53,13 @@ def test_eight_deployments_become_available_after_their_gates(up):
 
 
 def test_a_second_run_changes_nothing(cluster, up):
-    program = functools.partial(platform, "again")
+    program = functools.partial(in_default, models=1)
     first = up(program)
-    versions = {name: each["metadata"]["resourceVersion"] for name, each in objects_in(cluster, "again").items()}
+    versions = {name: each["metadata"]["resourceVersion"] for name, each in objects_in(cluster, "default").items()}
     second = up(program)
     assert second.total_changes == 0
     assert len(second.unchanged) == len(first.created)
-    assert {name: each["metadata"]["resourceVersion"] for name, each in objects_in(cluster, "again").items()} == versions
+    assert {name: each["metadata"]["resourceVersion"] for name, each in objects_in(cluster, "default").items()} == versions
 
 
 def test_only_an_object_that_changes_gets_an_intent(cluster, up):
@@ -79,21 +83,21 @@ def test_only_an_object_that_changes_gets_an_intent(cluster, up):
 
 
 def test_changing_the_replicas_of_one_model_changes_one_object_and_waits_for_it(up):
-    up(functools.partial(platform, "scale"))
-    outcome = up(functools.partial(platform, "scale", replicas=3))
+    up(functools.partial(in_default, models=2))
+    outcome = up(functools.partial(in_default, models=2, replicas=3))
     assert names(outcome.changed) == ["Deployment model-0"]
     assert outcome.total_changes == 1
     assert outcome.recording.outputs["available-0"] == 3
 
 
 def test_removing_a_model_prunes_its_objects_and_no_others(cluster, up):
-    up(functools.partial(platform, "prune"))
-    before = set(objects_in(cluster, "prune"))
-    outcome = up(functools.partial(platform, "prune", models=2))
+    up(in_default)
+    before = set(objects_in(cluster, "default"))
+    outcome = up(functools.partial(in_default, models=2))
     gone = ["Deployment model-2", "Job model-2-gate", "Service model-2"]
     assert names(outcome.deleted) == gone
     assert names(outcome.changed) + names(outcome.replaced) == ["ConfigMap settings"]
-    assert before - set(objects_in(cluster, "prune")) == set(gone)
+    assert before - set(objects_in(cluster, "default")) == set(gone)
 
 
 def test_objects_of_another_stack_are_not_pruned(cluster, up):
@@ -103,13 +107,13 @@ def test_objects_of_another_stack_are_not_pruned(cluster, up):
 
 
 def test_object_with_immutable_change_is_replaced_with_a_reason(cluster, up):
-    up(functools.partial(platform, "replace"))
-    old = objects_in(cluster, "replace")["Job model-0-gate"]["metadata"]["uid"]
+    up(functools.partial(in_default, models=2))
+    old = objects_in(cluster, "default")["Job model-0-gate"]["metadata"]["uid"]
     events = []
-    outcome = up(functools.partial(platform, "replace", image="server:2"), listener=events.append)
-    assert names(outcome.replaced) == ["Job model-0-gate", "Job model-1-gate", "Job model-2-gate"]
-    assert outcome.total_changes == 3
-    assert objects_in(cluster, "replace")["Job model-0-gate"]["metadata"]["uid"] != old
+    outcome = up(functools.partial(in_default, models=2, image="server:2"), listener=events.append)
+    assert names(outcome.replaced) == ["Job model-0-gate", "Job model-1-gate"]
+    assert outcome.total_changes == 2
+    assert objects_in(cluster, "default")["Job model-0-gate"]["metadata"]["uid"] != old
     (note,) = {each.note for each in events if isinstance(each, Applied) and each.change == "replaced"}
     provider, _, server = note.partition("; ")
     assert provider == "the Kubernetes provider replaces it when spec.template.spec.containers[0].image changes"
@@ -167,7 +171,7 @@ def test_outputs_have_live_values_and_secrets_stay_secret(up):
 
 
 def test_engine_stores_no_secret_in_plain_text(cluster, up):
-    up(functools.partial(platform, "kept", models=0))
+    up(functools.partial(in_default, models=0))
     kept = b"".join(each.read_bytes() for each in cluster.directory.glob("*") if each.is_file())
     assert b"hush-hush" not in kept
     assert b"aHVzaC1odXNo" not in kept

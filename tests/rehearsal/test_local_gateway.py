@@ -41,7 +41,7 @@ def scale(api: Api, count: int) -> None:
 
 
 class Stand:
-    """The local stack, up in a state directory of its own."""
+    """The local stack, up in a state directory of its own. A test that needs another state than the one before brings it up itself."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -204,7 +204,6 @@ def test_a_model_without_ready_replicas_takes_no_requests_and_a_drained_one_fini
     scale(api, 2)
     wait_for(lambda: stand.ask(key).status == 200, "requests are answered again")
     api.close()
-    stand.up()
 
 
 def test_a_queue_builds_up_and_failures_come_as_the_profile_says(stand, tmp_path):
@@ -225,7 +224,6 @@ def test_a_queue_builds_up_and_failures_come_as_the_profile_says(stand, tmp_path
     assert statuses == [200] * 8
     assert (stand.ask(key).status, stand.ask(key).status) == (500, 200)
     assert stand.metric("vllm:generation_tokens_total") > 8 * 20
-    stand.up()
 
 
 @pytest.mark.full
@@ -331,7 +329,7 @@ def test_other_protocols_are_answered_through_the_gateway(tmp_path, engine):
             "ray-serve": [("assistant", "openai"), ("tuned", "ray-serve")],
         }
         for model, protocol in calls[engine]:
-            done = started(tmp_path, "call", model, "hello", "--stack", stack, "--protocol", protocol)
+            done = inferplan(tmp_path, "call", model, "hello", "--stack", stack, "--protocol", protocol)
             assert done.stdout.startswith(f"{STUB} {model} in a rehearsal."), (protocol, done.stderr)
         assert 20 < resident_mebibytes(tmp_path / "clusters" / engine) < 60
     finally:
