@@ -87,7 +87,11 @@ class Workspace:
         return {"project": project_name(self.root), "stack": self.stack, "config": config, "secret_keys": secret_keys, "root": self.root}
 
     def record(self) -> Recording:
-        """Run the program without a cluster and return what it registers. Raises ProgramFailed with the program's message."""
+        """Run the program once, without a cluster, and return what it registers. Raises ProgramFailed with the program's message."""
+        return self._recording
+
+    @cached_property
+    def _recording(self) -> Recording:
         from inferplan.rehearsal.engine.program.record import record
 
         return record(self.program, **self.engine_input())
