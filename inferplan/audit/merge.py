@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from inferplan.kube.paths import MISSING, Path, parse, text_of, value_at
-from inferplan.rehearsal.engine.plan.change import differences as changes
 
 _KEYED = re.compile(r'\[(\w+)="([^"]*)"\]')
 
@@ -23,10 +22,18 @@ def patch(live: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any
     return changes
 
 
-def differences(old: Any, new: Any) -> Iterator[str]:
+def differences(old: Any, new: Any, path: Path = ()) -> Iterator[str]:
     """The paths of values that differ, a whole list where its length differs."""
-    for path, kind, _ in changes(old, new):
-        yield text_of(path[:-1] if kind != "update" and isinstance(path[-1], int) else path)
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys((*old, *new)):
+            if old.get(key) != new.get(key):
+                yield from differences(old.get(key), new.get(key), (*path, str(key)))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            if before != after:
+                yield from differences(before, after, (*path, index))
+    else:
+        yield text_of(path)
 
 
 def unkept(declared: Any, live: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
