@@ -135,7 +135,7 @@ def identity(api: Api) -> str:
 
 
 def log_tail(path: Path, start: int = 0) -> tuple[str, ...]:
-    """The last error lines of a log after byte `start`, or its last lines; of longer ones, the first 100 and last 200 characters."""
+    """The last error lines of a log after byte `start`, or its last lines; of longer ones than 500 characters, the first 300 and last 200."""
     try:
         text = path.read_bytes()[start:][-64_000:].decode(errors="replace")
     except OSError:
@@ -143,4 +143,4 @@ def log_tail(path: Path, start: int = 0) -> tuple[str, ...]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # klog marks errors with E and F; etcd and kwok write JSON, the cause last; a wrong flag is a line that begins with `Error:`.
     errors = [line for line in lines if line[:1] in "EF" or "panic" in line or _JSON_ERROR.search(line)]
-    return tuple(line if len(line) <= 300 else f"{line[:100]} ... {line[-200:]}" for line in (errors or lines)[-_TAIL_LINES:])
+    return tuple(line if len(line) <= 500 else f"{line[:300]} ... {line[-200:]}" for line in (errors or lines)[-_TAIL_LINES:])
