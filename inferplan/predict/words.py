@@ -78,7 +78,7 @@ def _time(each: Forecast | None, name: str) -> float:
 
 
 def _misses(each: Forecast, old: Forecast | None = None) -> Iterator[tuple[str, str]]:
-    """Each time (TTFT, ITL) that misses its objective, with a sentence before and after. A time within the error band neither keeps nor misses it."""
+    """The title and the sentence for each time (TTFT, ITL) that misses its objective by more than the error band."""
     for name, title in (("ttft", "time to first token"), ("itl", "inter-token latency")):
         limit, value = getattr(each.objective, name), _time(each, name)
         if each.traffic is not None and value / (1 + getattr(each.band, name, 0.0)) > (limit or 0.0):

@@ -23,7 +23,7 @@ from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model
 pytestmark = pytest.mark.cluster
 
 
-# Without a namespace of its own, whose deletion takes two requests for each kind.
+# In `default`, because the deletion of a namespace takes two requests for each kind.
 in_default = functools.partial(platform, "default", made=False)
 
 

@@ -41,7 +41,7 @@ def scale(api: Api, count: int) -> None:
 
 
 class Stand:
-    """The local stack, up in a state directory of its own. A test that needs another state than the one before brings it up itself."""
+    """The local stack, up in its own state directory. A test that needs another stack file or profile runs `up` itself."""
 
     def __init__(self, state: Path) -> None:
         self.state = state

@@ -135,7 +135,7 @@ def identity(api: Api) -> str:
 
 
 def log_tail(path: Path, start: int = 0) -> tuple[str, ...]:
-    """The last error lines of a log after byte `start`, or its last lines; of longer ones than 500 characters, the first 300 and last 200."""
+    """The last error lines of a log after byte `start`, or its last lines; of a line over 500 characters, the first 300 and last 200."""
     try:
         text = path.read_bytes()[start:][-64_000:].decode(errors="replace")
     except OSError:

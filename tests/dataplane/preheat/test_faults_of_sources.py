@@ -72,7 +72,7 @@ def test_answers_that_break_off_are_continued_where_they_broke(origin, preheat):
     made = preheat()
     verified(made.run(), made, tiny_model())
     if not (origin.probes or origin.weights):
-        # What arrived before a break is neither counted nor sent again.
+        # Bytes that arrived before a break are not sent again.
         assert origin.sent < len(tiny_model()[SHARD])
 
 
