@@ -4,9 +4,8 @@ import contextlib
 from collections.abc import Iterable, Iterator
 
 from inferplan.audit.manifest import Manifest, Object, finding
-from inferplan.audit.session import STUB_CLASS, Session
-from inferplan.audit.templates import TABLE, select, templates
-from inferplan.kube.paths import mapping
+from inferplan.audit.session import Session
+from inferplan.audit.templates import TABLE, places
 from inferplan.rehearsal.cluster.api import ApiError, UnknownKindError
 from inferplan.rehearsal.engine.wait.object_events import key_of
 from inferplan.review.findings import Finding
@@ -36,14 +35,8 @@ def _needs(session: Session, manifest: Manifest) -> Iterator[Object]:
     namespace = (manifest.namespace or session.namespace) if namespaced else ""
     if namespace and namespace not in ("default", "kube-system", "kube-public", "kube-node-lease"):
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-    for _, template in templates(manifest.body):
-        for row in TABLE["needs"]:
-            inside = {"namespace": namespace} if row.get("namespaced") else {}
-            for _, name in select(template, f"spec.{row['path']}"):
-                if isinstance(name, str) and name and name not in row.get("builtin", ()):
-                    yield {"kind": row["kind"], "metadata": {"name": name, **inside}, **row["object"]}
-    for each in [manifest.body] if manifest.kind == "PersistentVolumeClaim" else manifest.spec.get("volumeClaimTemplates") or []:
-        name = mapping(each, "spec").get("storageClassName")
-        if isinstance(name, str) and name:
-            kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
-            yield {**kind, "provisioner": STUB_CLASS, "allowVolumeExpansion": True}
+    for row in TABLE["needs"]:
+        inside = {"namespace": namespace} if row.get("namespaced") else {}
+        for _, name in places(manifest.body, row):
+            if isinstance(name, str) and name and name not in row.get("builtin", ()):
+                yield {"kind": row["target"], "metadata": {"name": name, **inside}, **row["object"]}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from inferplan.audit.manifest import Manifest, Object
+from inferplan.audit.manifest import Manifest
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
 from inferplan.kube.paths import mapping
@@ -79,6 +79,3 @@ class Change:
         if before is None or after is None:
             return False
         return mapping(before.body, *path) == mapping(after.body, *path)
-
-    def live(self, key: Key, api_version: str = "v1") -> Object | None:
-        return self.session.get(key, api_version)

@@ -11,6 +11,7 @@ from inferplan.audit.placement import blamed_field
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
 from inferplan.kube.paths import mapping
+from inferplan.kube.quantity import number
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.engine.wait.object_events import Key, key_of
 from inferplan.review.findings import Finding
@@ -27,12 +28,8 @@ def blocked_drains(change: Change) -> Iterator[Finding]:
         expected, field = status.get("expectedPods", 0), _limit(manifest)
         if expected and status.get("currentHealthy", 0) >= expected and not status.get("disruptionsAllowed", 0):
             # A budget that stays as it is blocks drains if a workload has fewer replicas than before.
-            replicas = [
-                (old.spec.get("replicas"), new.spec.get("replicas"))
-                for other, new, old in change.each()
-                if old and other.namespace == key.namespace
-            ]
-            shrunk = any(isinstance(was, int) and isinstance(now, int) and now < was for was, now in replicas)
+            nearby = [(old, new) for other, new, old in change.each() if old and other.namespace == key.namespace]
+            shrunk = any(number(new.spec.get("replicas"), 1) < number(old.spec.get("replicas"), 1) for old, new in nearby)
             same = change.first or (change.same(key, "spec") and not shrunk)
             limit = f"all {expected} of its pods are healthy ({field}: {manifest.spec.get(field)})"
             reason = f"it allows no eviction although {limit}, so a drain of their nodes never ends"

@@ -7,7 +7,7 @@ from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import unkept
 from inferplan.audit.placement import blamed_field
-from inferplan.audit.templates import TABLE, containers, links, references, templates
+from inferplan.audit.templates import TABLE, containers, references, templates
 from inferplan.kube.field_owners import writers
 from inferplan.kube.paths import MISSING, mapping, parse, text_of, value_at
 from inferplan.rehearsal.cluster.api import ApiError
@@ -25,27 +25,24 @@ def missing_targets(change: Change) -> Iterator[Finding]:
     What OLD names too, and what an operator that does not run here may make, is assumed to exist.
     """
     old, passive = change.old.manifests, (".k8s.io", *TABLE["passive"])
-    known = {each.target(key) for key, manifest in old.items() for each in (*references(manifest.body), *links(manifest.body))}
+    known = {each.target(key) for key, manifest in old.items() for each in references(manifest.body)}
     made = {Key("Secret", key.namespace, name) for key, manifest, _ in change.each() if (name := _made_secret(manifest))}
     operated = any("." in each.group and not each.group.endswith(passive) for each in change.new.manifests.values())
-    for key, manifest, _ in change.each():
-        needed = [(each, "lost", "key", ", so its pods do not start") for each in references(manifest.body)]
-        for each, code, part, effect in (*needed, *((each, "dangling", "port", "") for each in links(manifest.body))):
-            target, field = each.target(key), each.field
-            live, declared = change.live(target, each.api_version), target in old
+    for key, origin, each in ((key, manifest, each) for key, manifest, _ in change.each() for each in references(manifest.body)):
+        target, of_pods = each.target(key), each.kind in ("Secret", "ConfigMap")
+        code, effect, part = ("lost", ", so its pods do not start", "key") if of_pods else ("dangling", "", "port")
+        if (live := change.session.get(target, each.api_version)) is not None:
+            parts = _parts(live)
+            unsure = not of_pods and (change.first or (change.same(target) and change.same(key)))
+            for name, field in [(name, field) for name, field in each.keys.items() if name not in parts][:1]:
+                reason = f"{target} has no {part} {name!r}; its {part}s: {', '.join(parts) or 'none'}"
+                yield finding("assumed" if unsure else code, key, field, reason, origin)
+        elif target in old:
+            yield finding(code, key, each.field, f"{target} is deleted{effect}", origin)
+        elif target not in made:
             # Accounts of other releases, such as a monitoring system's, are often bound.
-            unsure = change.first or target in known or (code == "dangling" and (operated or each.kind == "ServiceAccount"))
-            if live is None and target in made and not declared:
-                continue
-            reason = f"{target} {'is deleted' if declared else 'does not exist'}{effect}"
-            if live is not None:
-                parts = _parts(live)
-                if not (missing := [name for name in each.keys if name not in parts]) or (code == "dangling" and each.kind != "Service"):
-                    continue
-                reason = f"{target} has no {part} {missing[0]!r}; its {part}s: {', '.join(parts) or 'none'}"
-                field, declared = each.port_field or field, False
-                unsure = code == "dangling" and (change.first or (change.same(target) and change.same(key)))
-            yield finding("assumed" if unsure and not declared else code, key, field, reason, manifest)
+            unsure = change.first or target in known or (not of_pods and (operated or each.kind == "ServiceAccount"))
+            yield finding("assumed" if unsure else code, key, each.field, f"{target} does not exist{effect}", origin)
 
 
 def _parts(live: Object) -> list[str]:
@@ -113,7 +110,7 @@ def other_managers(change: Change) -> Iterator[Finding]:
 def later_owners(change: Change) -> Iterator[Finding]:
     """Fields that another controller, such as an autoscaler, has set otherwise since this deployer applied them."""
     for key, manifest in change.new.declared.items():
-        live = change.live(key, manifest.api_version) if key in change.new.manifests else None
+        live = change.session.get(key, manifest.api_version) if key in change.new.manifests else None
         code = "old-owners" if change.first or change.same(key) else "owners"
         for path, value in unkept(manifest.body, live) if live else ():
             names = [each.manager for each in writers(live or {}, path)][:1] if value is not MISSING and path != ("metadata",) else ()

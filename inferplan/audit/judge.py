@@ -12,6 +12,7 @@ from inferplan.audit.services import STRATEGIES, outages
 from inferplan.audit.session import Session
 from inferplan.kube.paths import mapping
 from inferplan.review.findings import Finding
+from inferplan.review.rendering.text import joined
 
 _ORDER: Final = ("blocked", "risk", "note")
 _DOUBTS: Final = (
@@ -67,15 +68,10 @@ def _rejections(change: Change) -> Iterator[Finding]:
     for each in new.rejections:
         yield finding("old" if (each.object, each.reason) in before else each.code, each.object, each.field, each.reason, each)
     if new.skipped:
-        names = ", ".join(f"{each.kind} {each.name}" for each in new.skipped[:5])
-        more = f" and {len(new.skipped) - 5} more" if len(new.skipped) > 5 else ""
-        first = next(iter((*new.rejections, *new.skipped)))
-        cause = (
-            f"{new.rejections[0].object} was rejected"
-            if new.rejections
-            else f"{next(iter(new.surplus), None)} of an earlier wave is not ready"
-        )
-        yield finding("skipped", f"{len(new.skipped)} objects", "", f"{names}{more}, because {cause}", first)
+        names = joined([f"{each.kind} {each.name}" for each in new.skipped], 5)
+        waiting = f"{next(iter(new.surplus), None)} of an earlier wave is not ready"
+        cause = f"{new.rejections[0].object} was rejected" if new.rejections else waiting
+        yield finding("skipped", f"{len(new.skipped)} objects", "", f"{names}, because {cause}", [*new.rejections, *new.skipped][0])
 
 
 def _unready(change: Change) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import differences
 from inferplan.audit.session import Session
-from inferplan.audit.templates import containers, references, requests_of, resources_field, templates
+from inferplan.audit.templates import containers, references, requests_of, templates
 from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import mapping, parse, text_of, values_at
 from inferplan.kube.quantity import amount, number
@@ -24,7 +24,14 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     """The field of `manifest` that explains `reason`; one that changed since `old` comes first."""
     paths = [path for path, _ in templates(manifest.body)] or [()]
     resources = [each for each in _INSUFFICIENT.findall(reason) if vendor_of(each)] or _INSUFFICIENT.findall(reason)
-    amounts = [*(resources_field(manifest.body, each) for each in resources), *_limited(reason, manifest)]
+    amounts = [
+        text_of((*path, "resources", part, name))
+        for name in resources
+        for path, container in containers(manifest.body)
+        for part in ("limits", "requests")
+        if name in mapping(container, "resources", part)
+    ]
+    amounts += _limited(reason, manifest)
     late, early = (
         [f"{text_of((*path, 'spec'))}.{name}" for words, name in _TABLE[part].items() if re.search(words, reason) for path in paths]
         for part in ("late", "fields")
@@ -32,7 +39,7 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     fields = [*(each.field for each in references(manifest.body) if f"{each.kind} {each.name} " in reason), *late, *amounts, *early]
     # A pod that names no node selector may have an affinity.
     affinities = {each: each.removesuffix("nodeSelector") + "affinity" for each in fields if each.endswith("nodeSelector")}
-    fields = [affinities[each] if each in affinities and not _value(manifest, each) else each for each in fields if each]
+    fields = [affinities[each] if each in affinities and not _value(manifest, each) else each for each in fields]
     if not fields:
         return text_of((*paths[0], "spec")) if paths[0] or manifest.kind == "Pod" else changed_field(manifest, old)
     return next((each for each in fields if old is not None and _value(old, each) != _value(manifest, each)), fields[0])

@@ -51,16 +51,15 @@ def rejection(
 
 
 def _missing(session: Session, manifest: Manifest, message: str) -> tuple[str, str]:
-    served = sorted(version for version, kind in session.api.kinds() if kind == manifest.kind)
-    same = [each for each in served if each.rpartition("/")[0] == manifest.group or "." not in each.rpartition("/")[0]]
-    versions = {version.rpartition("/")[0] for version, _ in session.api.kinds()}
+    kinds = session.api.kinds()
+    groups = {version: version.rpartition("/")[0] for version, _ in kinds}
+    served = sorted(version for version, kind in kinds if kind == manifest.kind)
+    same = [each for each in served if groups[each] == manifest.group or "." not in groups[each]]
     builtin = "." not in manifest.group or manifest.group.endswith(".k8s.io")
-    if same or (builtin and manifest.group in versions):
-        instead = f"it serves {', '.join(same)}" if same else "the kind was removed"
-        return "unserved", f"Kubernetes {session.version} does not serve {manifest.api_version} {manifest.kind}; {instead}"
-    if served:
-        return "unserved", f"the cluster does not serve {manifest.api_version} {manifest.kind}; it serves {', '.join(served)}"
-    return "undefined", message
+    if not served and not (builtin and manifest.group in groups.values()):
+        return "undefined", message
+    instead = f"it serves {', '.join(same or served)}" if served else "the kind was removed"
+    return "unserved", f"Kubernetes {session.version} does not serve {manifest.api_version} {manifest.kind}; {instead}"
 
 
 def _changed(manifest: Manifest, place: str, before: Manifest | None, live: Object | None) -> str:

@@ -1,10 +1,10 @@
 """Judges manifests for a later version of Kubernetes by a table of upstream's announcements (`removals.toml`)."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from inferplan.audit.manifest import Manifest
-from inferplan.audit.templates import select, templates
+from inferplan.audit.templates import places
 from inferplan.kube.paths import text_of
 from inferplan.tables import table
 
@@ -20,27 +20,14 @@ def removed(manifests: Iterable[Manifest], target: str) -> Iterator[tuple[str, M
             gone, old = (_number(row.get(name, "9.0")) <= _number(target) for name in ("removed", "deprecated"))
             state = f"removed in {row.get('removed')}" if gone else f"deprecated since {row.get('deprecated')}"
             words = "; ".join(filter(None, (f"judged by table: {state}", row.get("words"), f"use {row['use']}")))
-            yield from (
-                ("removed" if gone else "deprecated", manifest, field, words) for field in (_fields(manifest, row) if gone or old else ())
-            )
+            for path, value in places(manifest.body, row) if gone or old else ():
+                if row.get("value", value) == value:
+                    yield "removed" if gone else "deprecated", manifest, text_of(path), words
 
 
 def unknown_of_nodes(target: str) -> Iterator[str]:
     """The needs of the version `target` that neither a nodes file nor the simulated cluster shows."""
     return (f"judged by table: {row['words']}" for row in _TABLE["nodes"] if _number(row["since"]) <= _number(target))
-
-
-def _fields(manifest: Manifest, row: dict[str, Any]) -> Iterator[str]:
-    if "pod" in row:
-        for path, template in templates(manifest.body):
-            found = select(template.get("spec") or {}, row["pod"])
-            yield from (text_of((*path, "spec", *inner)) for inner, _ in found)
-    elif manifest.kind == row["kind"] and row.get("api", manifest.api_version) == manifest.api_version:
-        if "path" not in row:
-            yield "apiVersion"
-        for path, value in select(manifest.body, row.get("path", "-")):
-            if row.get("value", value) == value:
-                yield text_of(path)
 
 
 def _number(version: str) -> tuple[int, ...]:

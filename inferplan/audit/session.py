@@ -24,9 +24,6 @@ from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.engine.wait.watching import Watching
 from inferplan.rehearsal.errors import ClusterError, ObjectFailed
 
-STUB_CLASS: Final = "inferplan.dev/stub"
-"""The provisioner of assumed storage classes."""
-
 _QUIET_SECONDS: Final = 6.0
 """The scheduler retries a pending pod every 2 s, so nothing follows after this time without a change."""
 _CALM_SECONDS: Final = 0.6

@@ -18,15 +18,17 @@ TABLE: Final = table("audit/references.toml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """An object that another one, or its pods, names at `field`; `keys` are those of a Secret or ConfigMap, or the port of a Service."""
+    """An object that another one, or its pods, names at `field`.
+
+    `keys` are those of a Secret or ConfigMap, or the port of a Service, each with the field to blame if it is missing.
+    """
 
     kind: str
     name: str
     field: str
-    keys: tuple[str, ...] = ()
-    api_version: str = "v1"
-    namespace: str = ""
-    port_field: str = ""
+    keys: Mapping[str, str]
+    api_version: str
+    namespace: str
 
     def target(self, key: Key) -> Key:
         """The object that `key` names with this reference."""
@@ -61,35 +63,30 @@ def select(value: Any, pattern: str | Sequence[str], path: Path = ()) -> Iterato
         yield from select(value[names[0]], names[1:], (*path, names[0]))
 
 
+def places(body: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """The values of an object that a row of a table is about: at `pod` in the spec of each pod template, or at `path` of a `kind`."""
+    if "pod" in row:
+        for path, template in templates(body):
+            yield from select(template, f"spec.{row['pod']}", path)
+    elif row["kind"] == body["kind"]:
+        yield from select(body, row["path"])
+
+
 def references(body: Mapping[str, Any]) -> Iterator[Reference]:
-    """The Secrets and ConfigMaps without which pods of `body` do not start."""
-    for path, template in templates(body):
-        for row in TABLE["references"]:
-            for inner, place in select(template, f"spec.{row['path']}"):
-                if isinstance(place, Mapping) and not place.get("optional") and isinstance(place.get(row["name"]), str):
-                    # A reference of a variable has a key, one of a volume items with keys.
-                    several = [place, *(place.get("items") or ())]
-                    keys = tuple(str(each["key"]) for each in several if isinstance(each, Mapping) and each.get("key"))
-                    yield Reference(kind=row["kind"], name=place[row["name"]], field=text_of((*path, *inner, row["name"])), keys=keys)
-
-
-def links(body: Mapping[str, Any]) -> Iterator[Reference]:
-    """The Services, workloads and Roles that `body` names; `namespace` is "" for that of `body`."""
-    for row in TABLE["links"]:
-        for path, place in select(body, row["path"]) if row["kind"] == body["kind"] else ():
-            if isinstance(place, Mapping) and (kind := place.get("kind", row["target"])) in TABLE["targets"]:
-                ports = [
-                    each for name in ("port.number", "port.name", "port") for each in select(place, name) if isinstance(each[1], int | str)
-                ][:1]
-                yield Reference(
-                    kind=kind,
-                    name=str(place.get("name")),
-                    field=text_of((*path, "name")),
-                    keys=tuple(str(port) for _, port in ports),
-                    api_version=TABLE["targets"][kind],
-                    namespace=str(place.get("namespace") or ""),
-                    port_field=next((text_of(path + inner) for inner, _ in ports), ""),
-                )
+    """The objects that `body` names: Services, workloads, Roles, and the Secrets and ConfigMaps without which its pods do not start."""
+    for row in TABLE["references"]:
+        for path, place in places(body, row):
+            if not isinstance(place, Mapping) or place.get("optional"):
+                continue
+            kind, name = place.get("kind", row["target"]), place.get(row.get("name", "name"))
+            if kind in TABLE["targets"] and isinstance(name, str):
+                field = text_of((*path, row.get("name", "name")))
+                # A reference of a variable has a key, one of a volume items with keys.
+                keys = {str(key): field for pattern in ("key", "items.*.key") for _, key in select(place, pattern) if key}
+                ports = (port for pattern in ("port.number", "port.name", "port") for port in select(place, pattern, path))
+                keys |= {str(port): text_of(inner) for inner, port in ports if isinstance(port, int | str)}
+                namespace = str(place.get("namespace") or "")
+                yield Reference(kind=kind, name=name, field=field, keys=keys, api_version=TABLE["targets"][kind], namespace=namespace)
 
 
 def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
@@ -99,11 +96,3 @@ def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
         resources = mapping(each, "resources", "requests") | mapping(each, "resources", "limits")
         totals.update({name: number(value, 0) for name, value in resources.items() if vendor_of(str(name))})
     return totals
-
-
-def resources_field(body: Mapping[str, Any], resource: str) -> str:
-    """The path of the first container that requests `resource`, "" if none does."""
-    parts = (
-        (path, part) for path, each in containers(body) for part in ("limits", "requests") if resource in mapping(each, "resources", part)
-    )
-    return next((text_of((*path, "resources", part, resource)) for path, part in parts), "")
