@@ -14,7 +14,7 @@ import yaml
 
 from inferplan.audit.manifest import InputError, Manifest, Object, problems
 from inferplan.stackfile.yaml_scalars import resolve
-from inferplan.stackfile.yaml_tree import LOADER
+from inferplan.stackfile.yaml_tree import LOADER, position_of, syntax_errors
 
 MAX_OBJECTS: Final = 5000
 """The most objects of one side of an audit."""
@@ -32,11 +32,11 @@ _FALSE: Final = ("n", "N", "no", "No", "NO", "off", "Off", "OFF")
 _NOT_A_VALUE: Final = re.compile("maximum is|out of range|finite number")
 
 
-class _Rejected(yaml.MarkedYAMLError):
+class _Rejected(yaml.YAMLError):
     """Ends the reading of one file at `event`."""
 
-    def __init__(self, event: Any, message: str) -> None:
-        super().__init__(problem=message, problem_mark=event.start_mark)
+    def __init__(self, event: yaml.Event, message: str) -> None:
+        self.located = position_of(event), message
 
 
 def read_manifests(path: Path) -> tuple[Manifest, ...]:
@@ -119,26 +119,14 @@ def values_in(content: bytes, name: str) -> Object:
 
 def _documents(content: bytes, name: str) -> Iterator[tuple[int, int, Any]]:
     """Line, size in bytes and value of each document."""
+    text = ""
     try:
         text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError([f"{name}:{line}: Byte 0x{content[error.start]:02x} is not valid UTF-8. Save the file as UTF-8."]) from error
-    try:
         yield from _Builder(text).documents()
-    except yaml.YAMLError as error:
-        raise InputError([_syntax_error(error, text, name)]) from error
-
-
-def _syntax_error(error: yaml.YAMLError, text: str, name: str) -> str:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    if mark is None:
-        position = getattr(error, "position", 0)
-        line = text[: position if isinstance(position, int) else 0].count("\n") + 1
-        return f"{name}:{line}: A control character is not allowed in YAML. Remove it."
-    problem = f"Invalid YAML: {getattr(error, 'problem', None) or 'it cannot be parsed'}. Check indentation and quotes."
-    problem = str(error.problem) if isinstance(error, _Rejected) else problem
-    return f"{name}:{mark.line + 1}:{mark.column + 1}: {_TEMPLATE if '{{' in ''.join(text.splitlines()[mark.line : mark.line + 1]) else problem}"
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        at, message = error.located if isinstance(error, _Rejected) else next(syntax_errors(error, text))
+        line = "".join(text.splitlines()[at.line - 1 : at.line])
+        raise InputError([f"{name}:{at.line}:{at.column}: {_TEMPLATE if '{{' in line else message}"]) from error
 
 
 class _Builder:

@@ -11,7 +11,7 @@ import yaml
 from inferplan.operations.errors import RequestError
 from inferplan.stackfile.errors import unknown
 from inferplan.stackfile.reader import read_stack, stack_path
-from inferplan.stackfile.yaml_tree import LOADER
+from inferplan.stackfile.yaml_tree import LOADER, syntax_errors
 
 _SUFFIXES = (".yaml", ".yml")
 # The settings next to the project's policy pack. A checkout of inferplan has the pack in the package, and a link at the top.
@@ -64,13 +64,12 @@ def program_folder(root: Path) -> Path:
 def _project(root: Path) -> dict[str, Any]:
     """The contents of the project's Pulumi.yaml. Raises RequestError with the position if it is not a YAML mapping."""
     path = root / "Pulumi.yaml"
+    text = path.read_text(encoding="utf-8", errors="replace")
     try:
-        settings = yaml.load(path.read_text(encoding="utf-8", errors="replace"), Loader=LOADER)  # noqa: S506 - a safe loader
+        settings = yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "the text cannot be parsed"
-        raise RequestError(f"{path}{where}: Invalid YAML: {problem}. Check indentation, colons and quotes.") from error
+        position, message = next(syntax_errors(error, text))
+        raise RequestError(f"{path}:{position.line}:{position.column}: {message}") from error
     if not isinstance(settings, dict):
         raise RequestError(f"{path}:1:1: A project file is a mapping. Write at least `name:` and `runtime: python`.")
     return settings

@@ -11,7 +11,7 @@ from inferplan.stackfile import environment, imported_keys
 from inferplan.stackfile.encrypted import ciphertext, damaged, misplaced, secret_errors, text_of
 from inferplan.stackfile.environment import Environment
 from inferplan.stackfile.errors import LocatedError, Position, shown, suggestion
-from inferplan.stackfile.yaml_tree import MapNode, Node, ScalarNode, find, read_tree, to_data, walk
+from inferplan.stackfile.yaml_tree import MapNode, Node, ScalarNode, find, read_tree, syntax_errors, to_data, walk
 
 PROJECT = "inferplan"
 SEED_KEY, PREVIOUS_SEED_KEY = SECRET_KEYS = ("apiKeySeed", "previousApiKeySeed")
@@ -118,9 +118,7 @@ def _text(path: Path) -> tuple[str, LocatedError | None]:
     except FileNotFoundError:
         message = "The file does not exist. Check the name of the stack."
     except UnicodeDecodeError as error:
-        before = raw[: error.start]
-        position = Position(before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
-        message = f"Byte 0x{raw[error.start]:02x} is not valid UTF-8. Save the file as UTF-8."
+        position, message = next(syntax_errors(error))
     except (OSError, ValueError) as error:
         message = f"Cannot read the file ({getattr(error, 'strerror', None) or error}). Check its path and permissions."
     return "", LocatedError((), message, position)

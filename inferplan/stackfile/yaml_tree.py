@@ -79,13 +79,13 @@ class _Reader:
                 root = self.node(event, ())
             elif isinstance(event, yaml.DocumentStartEvent) and root is not None:
                 message = "A second document starts here, which Pulumi would ignore. Keep one document per file."
-                self.error(_position(event), (), message)
+                self.error(position_of(event), (), message)
                 raise _Stop
         return root
 
     def node(self, event: Any, path: KeyPath) -> Node:
         """The node that `event` opens. The end of a block collection is that of its last entry."""
-        position, end = _position(event), event.end_mark.index
+        position, end = position_of(event), event.end_mark.index
         if isinstance(event, yaml.AliasEvent):
             self.error(position, path, f"Aliases (*{event.anchor}) are not supported. Write the value out.")
             return ScalarNode(position, end, "", None)
@@ -116,7 +116,7 @@ class _Reader:
         """Add the entry whose key `event` opens, and return where it ends."""
         if isinstance(event, yaml.CollectionStartEvent):
             message = "A key cannot be a list or a mapping. Write a name, and quote values that contain ': ' or '{'."
-            self.error(_position(event), path, message)
+            self.error(position_of(event), path, message)
             raise _Stop
         key = self.node(event, path)
         assert isinstance(key, ScalarNode)  # noqa: S101 - every other key is rejected above
@@ -141,7 +141,7 @@ class _Reader:
             self.error(key.position, path, f"Duplicate key {key.text!r}, first on line {node.keys[key.text].line}. Remove one.")
 
 
-def _position(event: yaml.Event) -> Position:
+def position_of(event: yaml.Event) -> Position:
     mark = event.start_mark
     return Position(mark.line + 1, mark.column + 1, mark.index)
 
@@ -153,25 +153,35 @@ def read_tree(text: str) -> Tree:
     except _Stop:
         return Tree(None, tuple(reader.errors))
     except yaml.YAMLError as error:
-        return Tree(None, (*reader.errors, *_syntax_errors(error, text)))
+        return Tree(None, (*reader.errors, *(LocatedError((), message, position) for position, message in syntax_errors(error, text))))
 
 
-def _syntax_errors(error: yaml.YAMLError, text: str) -> Iterator[LocatedError]:
+def syntax_errors(error: yaml.YAMLError | UnicodeDecodeError, text: str = "") -> Iterator[tuple[Position, str]]:
+    """The place and the reason of each syntax error: first where the parser of `text` stopped, then every other line that a tab indents."""
+    if isinstance(error, UnicodeDecodeError):
+        byte = error.object[error.start]
+        yield _after(error.object[: error.start].decode()), f"Byte 0x{byte:02x} is not valid UTF-8. Save the file as UTF-8."
+        return
     if isinstance(error, yaml.reader.ReaderError):
-        before = text[: error.position if isinstance(error.position, int) else 0]
-        position = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
-        yield LocatedError((), "A control character is not allowed in YAML. Remove it.", position)
+        yield (
+            _after(text[: error.position if isinstance(error.position, int) else 0]),
+            "A control character is not allowed in YAML. Remove it.",
+        )
         return
     tabs = [number for number, line in enumerate(text.split("\n"), 1) if "\t" in line[: len(line) - len(line.lstrip(" \t"))]]
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     position = Position(1, 1) if mark is None else Position(mark.line + 1, mark.column + 1)
-    for number in tabs:
-        message = "A tab indents this line, but YAML allows only spaces. Replace it with spaces."
-        yield LocatedError((), message, Position(number, 1))
     if position.line not in tabs:
         problem = getattr(error, "problem", None) or "the text cannot be parsed"
         context = f" ({error.context})" if getattr(error, "context", None) else ""
-        yield LocatedError((), f"Invalid YAML: {problem}{context}. Check indentation, colons, quotes and brackets.", position)
+        yield position, f"Invalid YAML: {problem}{context}. Check indentation, colons, quotes and brackets."
+    for number in sorted(tabs, key=lambda each: each != position.line):
+        yield Position(number, 1), "A tab indents this line, but YAML allows only spaces. Replace it with spaces."
+
+
+def _after(text: str) -> Position:
+    """The position at which `text` ends."""
+    return Position(text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
 def to_data(node: Node) -> Any:
