@@ -4,14 +4,14 @@ from typing import Annotated
 
 from inferplan.cli.arguments import Stack, json_option
 from inferplan.cli.screen import results, show, show_json, table
-from inferplan.operations.doctor.versions import credentials, versions
+from inferplan.operations.doctor.examination import versions
 from inferplan.operations.workspace import open_workspace
 
 
 def command(stack: Stack, as_json: Annotated[bool, json_option("Print field, pinned and newest version as JSON.")] = False) -> None:
     """Ask AWS for the newest versions of the add-ons and node images of STACK; changes nothing."""
     workspace = open_workspace(stack)
-    newest = list(versions(workspace, credentials(workspace)))
+    newest = list(versions(workspace))
     if as_json:
         show_json([{"field": each.field, "pinned": each.pinned, "newest": each.newest} for each in newest])
         return

@@ -188,7 +188,6 @@ CLOUD_EXCEPTIONS = {
     "kube/names.py": "names resources of accelerators as their vendors do",
     "operations/doctor/addons.py": "names DaemonSets that clouds install",
     "operations/doctor/examination.py": "calls the checks of an AWS account",
-    "operations/doctor/versions.py": "asks EKS for the versions of its add-ons and images",
     "operations/drift/drift.py": "says that AWS resources are not compared",
     "operations/kubectl.py": "shows the command that makes a kubeconfig",
     "operations/planning/notes.py": "notes what egress to AWS STS is for",

@@ -8,6 +8,7 @@ from http.client import HTTPException
 from typing import Any, Final
 
 from inferplan.operations.doctor.addons import check_network_policies, check_scaling
+from inferplan.operations.doctor.aws.versions import versions
 from inferplan.operations.doctor.cluster import ExaminedCluster, permission_aware
 from inferplan.operations.doctor.findings import Check, Finding, error, ok, run_checks, unknown
 from inferplan.operations.doctor.nodes import check_devices, check_drivers, check_labels, check_sizes, check_taints
@@ -25,6 +26,8 @@ from inferplan.operations.kubectl import Kubectl, proxy_socket, send
 from inferplan.operations.live import Get, LiveCluster
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.engine.wire.recording import Recording
+
+__all__ = ["CLUSTER_CHECKS", "boundary", "examine", "policy", "versions"]
 
 CLUSTER_CHECKS: Final[dict[str, Check[ExaminedCluster]]] = {
     "operators": check_operators,

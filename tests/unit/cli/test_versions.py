@@ -11,8 +11,8 @@ import pytest
 from botocore.validate import ParamValidator
 
 from inferplan.cli import main
-from inferplan.operations.doctor import versions as module
 from inferplan.operations.doctor.aws import account
+from inferplan.operations.doctor.aws import versions as module
 from inferplan.operations.workspace import open_workspace
 from tests.stacks.test_committed_stacks import ROOT
 

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
-from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.components.platforms.aws.prerequisites.world import Ask, World
 from inferplan.operations.doctor.findings import DeniedError, LoginError
 from inferplan.operations.errors import OperationError, one_line
@@ -116,14 +115,6 @@ class ExaminedAccount:
     @property
     def region(self) -> str:
         return self.cluster.region
-
-    @property
-    def pools(self) -> Mapping[str, EksPool]:
-        return {name: pool for name, pool in self.settings.node_pools.items() if isinstance(pool, EksPool)}
-
-    @property
-    def types(self) -> set[str]:
-        return {each.type for each in self.recording if each.custom and not each.read and each.type.startswith("aws:")}
 
     @cached_property
     def world(self) -> World:

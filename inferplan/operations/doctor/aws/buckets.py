@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from inferplan.components.storage.spec import S3StoreSpec
-from inferplan.operations.doctor.aws.account import AwsError, ExaminedAccount
+from inferplan.operations.doctor.aws.account import ExaminedAccount
 from inferplan.operations.doctor.findings import DeniedError, Finding, error, ok, unknown, warning
 
 _LOGS = "logging.s3.amazonaws.com"
@@ -75,12 +75,10 @@ def _takes_logs(account: ExaminedAccount, name: str, source: str, bucket: str) -
 
 
 def _allows_delivery(account: ExaminedAccount, bucket: str) -> bool:
-    try:
-        policy = json.loads(account.ask("s3", "get_bucket_policy", Bucket=bucket)["Policy"])
-    except AwsError as failed:
-        if failed.missing:
-            return False
-        raise
+    answer = account.world.find("s3", "get_bucket_policy", Bucket=bucket)
+    if answer is None:
+        return False
+    policy = json.loads(answer["Policy"])
     statements = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
     return any(_lets_logs_in(each) for each in statements)
 
@@ -114,11 +112,6 @@ def _creation(bucket: str, region: str) -> str:
 
 def _state(account: ExaminedAccount, bucket: str) -> str:
     try:
-        account.ask("s3", "head_bucket", Bucket=bucket)
+        return "missing" if account.world.find("s3", "head_bucket", Bucket=bucket) is None else "present"
     except DeniedError:
         return "denied"
-    except AwsError as failed:
-        if failed.missing:
-            return "missing"
-        raise
-    return "present"

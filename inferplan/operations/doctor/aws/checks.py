@@ -6,9 +6,9 @@ from typing import Final
 
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.components.platforms.aws.prerequisites.table import rows, rows_with_checks, unmet
-from inferplan.operations.doctor.aws.account import Ask, Credentials, ExaminedAccount
+from inferplan.operations.doctor.aws.account import Credentials, ExaminedAccount
 from inferplan.operations.doctor.aws.buckets import check_buckets
-from inferplan.operations.doctor.aws.permissions import check_permissions, policy_json, scope_of
+from inferplan.operations.doctor.aws.permissions import check_permissions, policy_json, scope_of, types_of
 from inferplan.operations.doctor.aws.principals import check_account
 from inferplan.operations.doctor.aws.resources import (
     check_certificate,
@@ -41,11 +41,11 @@ AWS_CHECKS: Final[dict[str, Check[ExaminedAccount]]] = {
 }
 
 
-def examine_account(workspace: Workspace, recording: Recording, ask: Ask | None = None) -> list[Finding]:
+def examine_account(workspace: Workspace, recording: Recording) -> list[Finding]:
     cluster = workspace.settings.cluster
     if not isinstance(cluster, EksCluster):
         return []
-    ask = Credentials(cluster.region, workspace.typed) if ask is None else ask
+    ask = Credentials(cluster.region, workspace.typed)
     return run_checks(AWS_CHECKS, ExaminedAccount(workspace.settings, cluster, recording, ask, workspace.typed))
 
 
@@ -53,5 +53,4 @@ def stack_policy(workspace: Workspace, recording: Recording) -> str | None:
     cluster = workspace.settings.cluster
     if not isinstance(cluster, EksCluster):
         return None
-    types = {each.type for each in recording if each.custom and not each.read and each.type.startswith("aws:")}
-    return policy_json(types, scope_of(recording, cluster))
+    return policy_json(types_of(recording), scope_of(recording, cluster))

@@ -37,6 +37,11 @@ def actions_of(types: Iterable[str]) -> list[str]:
     return sorted({*rights["program"], *(action for each in rows for action in rights["types"][each])})
 
 
+def types_of(recording: Recording) -> set[str]:
+    """Return the types of AWS resources that the program creates."""
+    return {each.type for each in recording if each.custom and not each.read and each.type.startswith("aws:")}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scope:
     """The limits of a policy: `roles` and `buckets` are names that the stack creates, `emptied` the buckets that a destroy empties.
@@ -165,7 +170,7 @@ def policy_json(types: Iterable[str], scope: Scope) -> str:
 def check_permissions(account: ExaminedAccount) -> Iterator[Finding]:
     """Simulate every action of the stack for the caller."""
     caller = account.caller["Arn"]
-    actions = actions_of(account.types)
+    actions = actions_of(types_of(account.recording))
     if caller.endswith(":root"):
         yield ok(f"{caller} may do everything; better use a role")
         return

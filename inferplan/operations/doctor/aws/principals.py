@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from inferplan.components.platforms.aws.principals import principal_of
-from inferplan.operations.doctor.aws.account import AwsError, ExaminedAccount
+from inferplan.operations.doctor.aws.account import ExaminedAccount
 from inferplan.operations.doctor.findings import Finding, error, ok
 
 _KIND_AND_NAME = re.compile(r"arn:[^:]+:iam::(?P<account>[0-9]+):(?P<kind>role|user)/(?:.*/)?(?P<name>[^/]+)")
@@ -22,12 +22,8 @@ def _live_arn(account: ExaminedAccount, arn: str) -> str | None:
     if match is None:
         return arn
     kind = match["kind"].capitalize()
-    try:
-        return account.ask("iam", f"get_{match['kind']}", **{f"{kind}Name": match["name"]})[kind]["Arn"]
-    except AwsError as failed:
-        if failed.missing:
-            return None
-        raise
+    answer = account.world.find("iam", f"get_{match['kind']}", **{f"{kind}Name": match["name"]})
+    return None if answer is None else answer[kind]["Arn"]
 
 
 def check_account(account: ExaminedAccount) -> Iterator[Finding]:

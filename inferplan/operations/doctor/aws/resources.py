@@ -3,15 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from inferplan.operations.doctor.aws.account import AwsError, ExaminedAccount
+from inferplan.operations.doctor.aws.account import ExaminedAccount
 from inferplan.operations.doctor.findings import Finding, error, ok, warning
 
 
 def check_cluster(account: ExaminedAccount) -> Iterator[Finding]:
     """Find a cluster that exists where one is created, and one that is missing where it is used."""
     name, region = account.cluster.name, account.region
-    answer = _exists(account, "eks", "describe_cluster", name=name)
-    live = None if answer is None else answer["cluster"]
+    live = account.world.live
     if account.cluster.create is not None:
         if live is None:
             yield ok(f"the name {name} is free in {region}")
@@ -38,7 +37,7 @@ def check_certificate(account: ExaminedAccount) -> Iterator[Finding]:
     if f":{account.region}:" not in arn:
         yield error(f"{arn} is not in {account.region}, where the load balancer is", another)
         return
-    answer = _exists(account, "acm", "describe_certificate", CertificateArn=arn)
+    answer = account.world.find("acm", "describe_certificate", CertificateArn=arn)
     if answer is None:
         yield error(f"{arn} does not exist", another)
         return
@@ -54,10 +53,10 @@ def check_certificate(account: ExaminedAccount) -> Iterator[Finding]:
 
 
 def check_reservations(account: ExaminedAccount) -> Iterator[Finding]:
-    reservations = {name: pool.capacity_reservation for name, pool in account.pools.items() if pool.capacity_reservation is not None}
+    reservations = {name: pool.capacity_reservation for name, pool in account.world.pools.items() if pool.capacity_reservation is not None}
     for name, named in reservations.items():
         listing = f"aws ec2 describe-capacity-reservations --region {account.region}"
-        answer = _exists(account, "ec2", "describe_capacity_reservations", CapacityReservationIds=[named.id])
+        answer = account.world.find("ec2", "describe_capacity_reservations", CapacityReservationIds=[named.id])
         if answer is None or not answer["CapacityReservations"]:
             yield error(f"pool {name}: capacity reservation {named.id} does not exist in {account.region}", listing)
             continue
@@ -67,7 +66,7 @@ def check_reservations(account: ExaminedAccount) -> Iterator[Finding]:
 
 
 def _judge_reservation(account: ExaminedAccount, name: str, live: Mapping[str, Any], listing: str) -> Iterator[Finding]:
-    pool = account.pools[name]
+    pool = account.world.pools[name]
     start = f"pool {name}: capacity reservation {live['CapacityReservationId']}"
     zone = None if pool.capacity_reservation is None else pool.capacity_reservation.zone
     if live["State"] == "scheduled":
@@ -97,7 +96,7 @@ def _judge_reservation(account: ExaminedAccount, name: str, live: Mapping[str, A
 def check_keys(account: ExaminedAccount) -> Iterator[Finding]:
     keys = {name: arn for name, store in account.settings.storage.items() if (arn := getattr(store, "kms_key_arn", None))}
     for name, arn in keys.items():
-        answer = _exists(account, "kms", "describe_key", KeyId=arn)
+        answer = account.world.find("kms", "describe_key", KeyId=arn)
         state = None if answer is None else answer["KeyMetadata"]["KeyState"]
         request = f"--region {arn.split(':')[3]} --key-id {arn if answer is None else answer['KeyMetadata']['KeyId']}"
         enable = f"aws kms enable-key {request}"
@@ -115,24 +114,17 @@ def check_keys(account: ExaminedAccount) -> Iterator[Finding]:
 
 
 def check_images(account: ExaminedAccount) -> Iterator[Finding]:
-    images = {name: pool.ami_id for name, pool in account.pools.items() if pool.ami_id is not None}
+    images = {name: pool.ami_id for name, pool in account.world.pools.items() if pool.ami_id is not None}
     for name, image in images.items():
-        answer = _exists(account, "ec2", "describe_images", ImageIds=[image])
+        answer = account.world.find("ec2", "describe_images", ImageIds=[image])
         if answer is None or not answer["Images"] or answer["Images"][0]["State"] != "available":
             own = f"aws ec2 describe-images --region {account.region} --owners self amazon --filters Name=name,Values='*eks*'"
             # EKS has no image for Gaudi.
-            usual = own if account.pools[name].vendor == "habana" else f"remove nodePools.{name}.amiId && remove nodePools.{name}.amiType"
+            usual = (
+                own if account.world.pools[name].vendor == "habana" else f"remove nodePools.{name}.amiId && remove nodePools.{name}.amiType"
+            )
             yield error(f"pool {name}: image {image} is not available in {account.region}", usual)
         else:
             yield ok(f"pool {name}: image {image} is available")
     if not images:
         yield ok("no pool names an AMI")
-
-
-def _exists(account: ExaminedAccount, service: str, operation: str, **parameters: Any) -> Mapping[str, Any] | None:
-    try:
-        return account.ask(service, operation, **parameters)
-    except AwsError as failed:
-        if failed.missing:
-            return None
-        raise

@@ -42,17 +42,12 @@ class Version:
         return self.pinned == self.newest
 
 
-def credentials(workspace: Workspace) -> Ask:
-    """The user's credentials, in the region of the stack's cluster."""
-    cluster = workspace.settings.cluster
-    return account.Credentials(cluster.region if isinstance(cluster, EksCluster) else "", workspace.typed)
-
-
-def versions(workspace: Workspace, ask: Ask) -> Iterator[Version]:
+def versions(workspace: Workspace) -> Iterator[Version]:
     """Yield a version for each add-on and each node group pool of the stack. Raises RequestError for a cluster outside EKS."""
     cluster = workspace.settings.cluster
     if not isinstance(cluster, EksCluster):
         raise RequestError(f"{workspace.typed} has a cluster of provider {cluster.provider}, and only EKS has versions to pin")
+    ask = account.Credentials(cluster.region, workspace.typed)
     kubernetes = kubernetes_version(cluster, ask)
     for each in workspace.record().of_type(_ADDON):
         name = each.inputs["addonName"]
