@@ -8,13 +8,12 @@ are the stranger's choice and limit no one.
 from collections.abc import Iterable
 
 from inferplan.policies.iam.arns import is_wild, parse_arn
-from inferplan.policies.iam.conditions import Condition, Request
+from inferplan.policies.iam.conditions import Condition
 from inferplan.policies.subjects.networks import is_internet, network
 from inferplan.tables import table
 
 _ACCOUNT = "000000000000"
 _ARN = f"arn:aws:iam::{_ACCOUNT}:role/zzzz"
-_ANY_ARN: tuple[Request, ...] = (None, _ARN, f"arn:aws:iam::{_ACCOUNT}:user/zzzz", f"arn:aws:sts::{_ACCOUNT}:assumed-role/zzzz/zzzz")
 _PATH = ["o-zzzzzzzzzz/r-zzzz/ou-zzzz-zzzzzzzz/"]
 _ADDRESSES = ("aws:sourceip", "aws:vpcsourceip")
 

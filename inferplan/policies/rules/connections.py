@@ -2,9 +2,8 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache, lru_cache
-from itertools import pairwise
 
 from inferplan.policies.engine.fields import Field, matching
 from inferplan.policies.engine.resource import Resource, Stack, Subject
@@ -12,7 +11,7 @@ from inferplan.policies.engine.rule import Parameters, Violations, resource_rule
 from inferplan.policies.subjects.networks import NETWORK_POLICY, blocks_of, cover_internet
 from inferplan.policies.subjects.placement import matches_labels
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
-from inferplan.policies.subjects.programs import Word, image_of
+from inferplan.policies.subjects.programs import image_of
 from inferplan.policies.subjects.serving import model_of
 from inferplan.policies.subjects.tables import entries_below
 from inferplan.policies.subjects.workloads import labels_of
@@ -54,11 +53,9 @@ def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
         for name, entry in container.environment().items():
             if re.search(names["hostVariables"], name):
                 yield entry.at("value"), entry.at("value").text()
-        for word, following in pairwise((*container.arguments, Word(container.field, ""))):
-            option, equals, value = word.text.partition("=")
-            value = value if equals else following.text
-            if re.match(names["hostOptions"], option) and _URL.search(value):
-                yield word.field, value[_start_of_url(value) :]
+        for word, option, value in container.options:
+            if re.match(names["hostOptions"], option) and (url := _URL.search(value)):
+                yield word.field, value[url.start() :]
     config = resource.at("spec", "serveConfigV2") if resource.kind.endswith(":RayService") else Field(None)
     yield from ((config, value) for key, value in _named_urls(config.text()) if re.search(names["hostVariables"], key))
 
@@ -66,11 +63,6 @@ def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
 def _named_urls(text: str) -> list[tuple[str, str]]:
     """Each URL in `text` that has a name in front, as `name: url` or `name=url`."""
     return _NAMED.findall(text) if "://" in text else []
-
-
-def _start_of_url(text: str) -> int:
-    match = _URL.search(text)
-    return match.start() if match else 0
 
 
 def _is_outside(value: str, trusted: Iterable[str]) -> bool:
@@ -106,25 +98,20 @@ def stack_restrict_internet_egress(stack: Stack, parameters: Parameters) -> Viol
     for policy in stack.of(NETWORK_POLICY):
         with stack.unreadable:
             rules = list(policy.select("spec", "egress", "*"))
-            peerless = [rule for rule in rules if not rule.at("to").has_items and not _is_names_only(rule)]
+            # The addresses of name servers are often not known.
+            peerless = [rule for rule in rules if not rule.at("to").has_items and not _opens_only(rule, _NAME_PORTS)]
             open_rules = [rule for rule in rules if blocks_of(rule.at("to").each())]
             wide = [rule for rule in open_rules if cover_internet(blocks_of(rule.at("to").each()))] + peerless
             if not wide and cover_internet(block for rule in open_rules for block in blocks_of(rule.at("to").each())):
                 wide = open_rules
-            downloads = all(map(_is_https_only, wide)) and _selects_downloads(stack, policy, parameters["controllers"])
+            downloads = all(_opens_only(rule, (_HTTPS,)) for rule in wide) and _selects_downloads(stack, policy, parameters["controllers"])
             if wide and not downloads:
                 yield from (violation(rule.at("to"), "lets pods reach the whole internet") for rule in wide)
 
 
-def _is_names_only(rule: Field) -> bool:
-    """True if a rule opens only the port of name servers, whose addresses are often not known."""
+def _opens_only(rule: Field, allowed: Collection[str]) -> bool:
     ports = list(rule.at("ports").each())
-    return bool(ports) and all(each.at("port").text() in _NAME_PORTS and each.at("endPort").absent for each in ports)
-
-
-def _is_https_only(rule: Field) -> bool:
-    ports = list(rule.at("ports").each())
-    return bool(ports) and all(each.at("port").text() == _HTTPS and each.at("endPort").absent for each in ports)
+    return bool(ports) and all(each.at("port").text() in allowed and each.at("endPort").absent for each in ports)
 
 
 def _selects_downloads(stack: Stack, policy: Resource, controllers: list[str]) -> bool:
@@ -154,9 +141,7 @@ def pod_require_verified_tls(container: Container, _: Parameters) -> Violations:
         for entry in container.variables(name):
             if entry.at("valueFrom").absent and re.fullmatch(value, entry.at("value").text()):
                 yield violation(entry.at("value"), "switches the verification of certificates off")
-    for word, following in pairwise((*container.arguments, Word(container.field, ""))):
-        option, equals, value = word.text.partition("=")
-        value = value if equals else "" if following.text.startswith("-") else following.text
+    for word, option, value in container.options:
         for pattern, harmless in settings["options"].items():
             if re.fullmatch(pattern, option) and not re.fullmatch(harmless, value):
                 yield violation(word.field, "switches the verification of certificates off")

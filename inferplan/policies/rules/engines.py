@@ -164,14 +164,8 @@ def model_restrict_triton_repository(container: Container, _: Parameters) -> Vio
                 yield violation(word.field, f"allows loading models without a key, past {restriction}")
 
 
-def _servers(container: Container) -> Iterator[list[tuple[Word, str, str]]]:
-    """The words of each tritonserver that a command line starts, with option and value; mpirun starts several."""
-    words = container.arguments
-    starts = [place for place, word in enumerate(words) if _is_tritonserver(word.text)]
-    for start, end in pairwise((*starts, len(words))):
-        texts = [*(word.text for word in words[start:end]), ""]
-        options = zip(words[start:end], texts[1:], strict=True)
-        yield [
-            (word, word.text.partition("=")[0], word.text.partition("=")[2] if "=" in word.text else following)
-            for word, following in options
-        ]
+def _servers(container: Container) -> Iterator[tuple[tuple[Word, str, str], ...]]:
+    """The options of each tritonserver that a command line starts; mpirun starts several."""
+    starts = [place for place, word in enumerate(container.words) if _is_tritonserver(word)]
+    for start, end in pairwise((*starts, len(container.words))):
+        yield container.options[start:end]

@@ -70,9 +70,8 @@ def rbac_disallow_admin_bindings(binding: Resource, parameters: Parameters) -> V
         return
     role = binding.at("roleRef", "name")
     yield from violations(role, lambda field: field.text() == "cluster-admin", "makes its subjects administrators")
-    yield from violations(
-        role, lambda field: _is_component_role(field.text()), "gives its subjects the rights of a component of Kubernetes"
-    )
+    is_component = role.text().startswith(SYSTEM) and role.text() not in HARMLESS_ROLES
+    yield from violations(role, lambda _: is_component, "gives its subjects the rights of a component of Kubernetes")
     if role.text() in OF_ONE_NAMESPACE and binding.short_kind == "ClusterRoleBinding":
         yield violation(role, "gives namespace administrator rights in every namespace")
     accounts = [each for each in binding.at("subjects").each() if each.at("kind").text() == "ServiceAccount"]
@@ -89,10 +88,6 @@ def rbac_disallow_admin_bindings(binding: Resource, parameters: Parameters) -> V
             yield violation(name, "gives the role to every user")
         elif _is_component(name.text()):
             yield violation(name, "gives the role to a component of Kubernetes")
-
-
-def _is_component_role(name: str) -> bool:
-    return name.startswith(SYSTEM) and name not in HARMLESS_ROLES
 
 
 def _is_component(name: str) -> bool:

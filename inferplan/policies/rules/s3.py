@@ -112,15 +112,16 @@ def _requires_tls(field: Field) -> bool:
 
 @stack_rule
 def s3_require_versioning(stack: Stack, _: Parameters) -> Violations:
-    yield from buckets_without(stack, VERSIONING_KIND, own=_versioned, problem="has no versioning")
+    yield from buckets_without(
+        stack,
+        VERSIONING_KIND,
+        own=lambda bucket: (each.at("enabled").flag() for each in _own(bucket, "versioning")),
+        problem="has no versioning",
+    )
     for each in stack.of(*kind_and_v2(VERSIONING_KIND)):
         with stack.unreadable:
             status = each.at("versioningConfiguration", "status")
             yield from violations(status, lambda field: field.text() != "Enabled", "is not Enabled")
-
-
-def _versioned(bucket: Resource) -> Iterator[bool | None]:
-    return (each.at("enabled").flag() for each in _own(bucket, "versioning"))
 
 
 @stack_rule

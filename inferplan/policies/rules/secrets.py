@@ -5,7 +5,6 @@ import binascii
 import contextlib
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from inferplan.kube.names import COMPONENT_LABEL, POOL_LABEL
 from inferplan.policies.engine.fields import Field
@@ -13,7 +12,6 @@ from inferplan.policies.engine.resource import Resource, Stack, Subject
 from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
 from inferplan.policies.rules.routes import SECURITY_POLICY, injected_keys
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
-from inferplan.policies.subjects.programs import Word
 from inferplan.policies.subjects.secret_texts import BEARER, COMMANDS, HARMLESS, SHAPES, TOKENIZER, VARIABLES, is_random, reveals
 from inferplan.policies.subjects.serving import server_keys
 from inferplan.policies.subjects.tables import entries_below
@@ -67,9 +65,7 @@ def _in_command(container: Container) -> Violations:
     yield from violations(fields, lambda field: TRITON_KEY.search(field.text()) or reveals(field.text(), code=True), problem)
     if COMMANDS.search(" ".join(container.words)):
         yield violation(container.field, problem)
-    for word, following in pairwise((*container.arguments, Word(container.field, ""))):
-        option, equals, value = word.text.partition("=")
-        secret = value if equals else "" if following.text.startswith("-") else following.text
+    for word, option, secret in container.options:
         if (SECRET_OPTIONS.match(option) and not HARMLESS.fullmatch(secret)) or (
             option in USER_OPTIONS and USER_PASSWORD.fullmatch(secret)
         ):
@@ -89,7 +85,8 @@ def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations
     for pod in config.parts(PODS) if config.kind in PODS.kinds else ():
         yield from _in_metadata(pod.metadata)
     if config.kind in USER_DATA:
-        yield from _in_user_data(config)
+        texts = (field for field, text in user_data(config) if reveals(text, code=True))
+        yield from (violation(field, "contains something that looks like a key") for field in texts)
     elif config.kind == CONFIG_MAP:
         yield from _in_files(config)
     elif config.kind == PARAMETER:
@@ -131,12 +128,6 @@ def _in_files(config: Resource) -> Violations:
         with contextlib.suppress(binascii.Error):
             if reveals(base64.b64decode(field.text(), validate=True).decode(errors="replace")):
                 yield violation(field, "contains something that looks like a key")
-
-
-def _in_user_data(instance: Resource) -> Violations:
-    yield from (
-        violation(field, "contains something that looks like a key") for field, text in user_data(instance) if reveals(text, code=True)
-    )
 
 
 def user_data(instance: Resource) -> Iterator[tuple[Field, str]]:

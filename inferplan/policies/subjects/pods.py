@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from inferplan.kube.names import vendor_of
@@ -62,13 +63,17 @@ class Container:
 
     def option(self, *names: str) -> str | None:
         """The last value of a command-line option with hyphens or underscores, "" for one without a value, None if it is absent."""
-        last: str | None = None
-        for position, word in enumerate(self.words):
-            name, equals, value = word.partition("=")
-            if (name.replace("_", "-") if name.startswith("--") else name) in names:
-                following = self.words[position + 1] if position + 1 < len(self.words) else ""
-                last = value if equals else "" if following.startswith("-") else following
-        return last
+        spelled = ((name.replace("_", "-") if name.startswith("--") else name, value) for _, name, value in reversed(self.options))
+        return next((value for name, value in spelled if name in names), None)
+
+    @cached_property
+    def options(self) -> tuple[tuple[Word, str, str], ...]:
+        """Each word of `arguments` as an option: its name, and its value after `=` or in the next word, "" for one without a value."""
+        options = []
+        for word, following in pairwise((*self.arguments, Word(self.field, ""))):
+            name, equals, value = word.text.partition("=")
+            options.append((word, name, value if equals else "" if following.text.startswith("-") else following.text))
+        return tuple(options)
 
     def accelerators(self) -> Iterator[tuple[str, str, Field]]:
         """The vendor, `limits` or `requests`, and the field of each request for accelerators."""

@@ -1,7 +1,5 @@
 """Texts that reveal a secret: keys of known formats, literals with the name of a secret, random words, and all of these in base64."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib
