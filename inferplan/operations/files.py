@@ -4,12 +4,13 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.project import short_path
+from inferplan.rehearsal.files import draft
 
 # A file system that knows no hard links says one of these.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -35,21 +36,6 @@ def create(path: Path, content: bytes, *, sound: Callable[[Path], bool] = lambda
         raise RequestError(f"{name} exists already and was left as it is. Take another name, or move that file away first.") from error
     except OSError as error:
         raise OperationError(f"{name} cannot be written: {error.strerror}; nothing was left behind") from error
-
-
-@contextmanager
-def draft(path: Path, content: bytes) -> Iterator[Path]:
-    """A hidden file with `content` in the folder of `path`, removed after the block unless the block moved it."""
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        yield hidden
-    finally:
-        hidden.unlink(missing_ok=True)
 
 
 def _into_place(written: Path, path: Path) -> None:

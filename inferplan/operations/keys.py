@@ -9,9 +9,9 @@ from inferplan.components.gateway.consumer_spec import KeyRecord, listed
 from inferplan.components.gateway.keys import SECRET_KEY, consumer_key, consumer_secret, seed_weakness
 from inferplan.components.gateway.proxy import KEPT_SECONDS
 from inferplan.operations.errors import OperationError, RequestError
-from inferplan.operations.files import draft
 from inferplan.operations.project import stack_name
 from inferplan.operations.workspace import Workspace
+from inferplan.rehearsal.files import draft
 from inferplan.stackfile.checks.key_history import record_of
 from inferplan.stackfile.errors import InvalidStack
 from inferplan.stackfile.reader import PROJECT, StackFile, read_stack

@@ -54,19 +54,25 @@ def disk_faults(where: Path) -> Generator[None]:
         raise
 
 
-def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write `content` so that a reader sees the old file or the whole new one, also after a crash."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `content` so that a reader sees the old file or the whole new one, also after a crash. Only the owner may read it."""
+    with draft(path, content, 0o600) as written:
+        written.replace(path)
+
+
+@contextmanager
+def draft(path: Path, content: bytes, mode: int = 0o666) -> Generator[Path]:
+    """A hidden file with `content` in the folder of `path`, removed after the block unless the block moved it."""
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        yield hidden
+    finally:
+        hidden.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

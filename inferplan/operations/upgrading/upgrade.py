@@ -11,13 +11,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from inferplan.operations.errors import OperationError, RequestError
-from inferplan.operations.files import draft
 from inferplan.operations.planning.plan import plan_stack, with_secrets_of
 from inferplan.operations.project import project_name, short_path
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.engine.plan.states import States, load, states_of
 from inferplan.rehearsal.engine.plan.steps import Plan, Step, make_plan
 from inferplan.rehearsal.engine.program.record import record
+from inferplan.rehearsal.files import draft
 from inferplan.stackfile.advice import renames
 from inferplan.stackfile.errors import InvalidStack, dotted
 from inferplan.stackfile.reader import PROJECT, read_stack

@@ -83,7 +83,7 @@ class Objects:
         manner: Manner,
     ) -> Result:
         """Apply `body`. Raises ObjectFailed."""
-        limit, ignore, force = manner.limit, manner.ignore, manner.force or _forces(body)
+        limit, ignore, force = manner.limit, manner.ignore, manner.force or annotation(body, "pulumi.com/patchForce") == "true"
         before = self.get(resource, key) if manner.exists or manner.replace or ignore else None
         replace = manner.replace or ("" if before is None else unready(body, before))
         if before is not None and not replace:
@@ -165,7 +165,3 @@ def put(api: Api, path: str, body: Object, *, manager: str, force: bool) -> tupl
         status = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": body["metadata"]["name"]}, "status": body["status"]}
         live = api.apply(f"{path}/status", status, manager=manager, force=True)[0]
     return live, created
-
-
-def _forces(body: Object) -> bool:
-    return annotation(body, "pulumi.com/patchForce") == "true"
