@@ -1,4 +1,4 @@
-"""Runs every benchmark and prints each figure with its bound, its baseline or its peer."""
+"""`python -m benchmarks [NAME]`: runs one benchmark or all, and prints each figure with its bound, its baseline or its peer."""
 
 import contextlib
 import os
@@ -6,14 +6,15 @@ import platform
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
+from functools import partial
+from importlib import import_module
 
-from benchmarks.measuring import INTERRUPTED, ROOT, ended
+from benchmarks.measuring import INTERRUPTED, ROOT, Result, ended
 
 # In the order of a user's day: a plan, its registration, a cluster, then the data plane and a review.
-BENCHMARKS = (
-    *("benchmarks.start", "benchmarks.registration", "benchmarks.cluster_start", "benchmarks.gateway", "benchmarks.gateway_denials"),
-    *("benchmarks.preheat", "benchmarks.report", "benchmarks.policies", "benchmarks.scale"),
-)
+BENCHMARKS = ("start", "registration", "cluster_start", "gateway", "gateway_denials", "preheat", "report", "policies", "scale")
+COMMAND = [sys.executable, "-m", "benchmarks"]
 # The time in which a benchmark stops what it started, for example a cluster.
 _STOP_SECONDS = 120
 
@@ -23,20 +24,30 @@ def main() -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     print(f"{os.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}")
     missed = []
-    for module in BENCHMARKS:
-        print(f"\n{module}", flush=True)
-        code = _run(module)
+    for name in BENCHMARKS:
+        print(f"\n{name}", flush=True)
+        code = _run(name)
         if code == INTERRUPTED:
             return code
         if code:
-            missed.append(module)
+            missed.append(name)
     print(f"\nmissed: {', '.join(missed)}" if missed else "\nall within their bounds")
     return len(missed)
 
 
-def _run(module: str) -> int:
+def measure(name: str) -> int:
+    """Print each figure of one benchmark, and return 1 if one misses its bound."""
+    missed = 0
+    results: Iterable[Result] = import_module(f"benchmarks.{name}").figures()
+    for figure, value, bound, met in results:
+        print(f"  {'ok    ' if met else 'MISSED'} {figure}: {value} ({bound})", flush=True)
+        missed += not met
+    return 1 if missed else 0
+
+
+def _run(name: str) -> int:
     """The exit code of one benchmark. It has a session, so that Ctrl-C reaches this process, which tells the benchmark to stop."""
-    process = subprocess.Popen([sys.executable, "-m", module], cwd=ROOT, start_new_session=True)
+    process = subprocess.Popen([*COMMAND, name], cwd=ROOT, start_new_session=True)
     try:
         return process.wait()
     except KeyboardInterrupt:
@@ -50,4 +61,6 @@ def _run(module: str) -> int:
 
 
 if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        sys.exit(ended(partial(measure, name), name))
     sys.exit(ended(main, "benchmarks"))

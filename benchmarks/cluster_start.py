@@ -1,21 +1,20 @@
-"""Measures a simulated cluster: the time to create, reuse, repair and delete it, and its memory. Its argument is the number of rounds."""
+"""Measures a simulated cluster: the time to create, reuse, repair and delete it, and its memory."""
 
 import os
 import signal
 import statistics
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.measuring import Result, run, timed, unbounded
+from benchmarks.measuring import Result, timed, unbounded
 from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.progress import plain
 from inferplan.rehearsal.toolchain import ensure
 
-_NAME = "bench"
+_NAME, _ROUNDS = "bench", 5
 
 
 def resident_mebibytes(directory: Path) -> float:
@@ -48,10 +47,6 @@ def figures() -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as state:
         os.environ["INFERPLAN_STATE_DIR"] = state
         try:
-            yield from measure(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+            yield from measure(_ROUNDS)
         finally:
             delete(_NAME)
-
-
-if __name__ == "__main__":
-    run(figures, "benchmarks.cluster_start")

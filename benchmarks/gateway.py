@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measuring import Result, answers, at_least, at_most, folder_in_memory, median_ratio, run, unbounded
+from benchmarks.measuring import Result, answers, at_least, at_most, folder_in_memory, median_ratio, unbounded
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
 from tests.ports import free_port
 
@@ -164,7 +164,3 @@ def figures() -> Iterator[Result]:
     yield at_least("throughput of /v1 relative to bare", median_ratio(one.rates, bare.rates), LEAST_AT_ONE_ADDRESS)
     yield at_most("processor time with 1,000 keys relative to one", median_ratio(many.costs, ours.costs), MOST_FOR_MANY)
     yield at_most("processor time of /v1 with 200 models relative to one", median_ratio(models.costs, one.costs), MOST_FOR_MANY)
-
-
-if __name__ == "__main__":
-    run(figures, "benchmarks.gateway")

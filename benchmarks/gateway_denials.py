@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.gateway import gateway
-from benchmarks.measuring import Result, at_most, run, unbounded
+from benchmarks.measuring import Result, at_most, unbounded
 from inferplan.components.gateway.keys import SECRET_DIGITS
 from tests.ports import free_port
 
@@ -69,7 +69,3 @@ def figures() -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as name:
         t = _welch(*denial_times(Path(name)))
     yield at_most(f"t between denials of nearly right and wrong keys over {SAMPLES} requests", abs(t), MOST_T)
-
-
-if __name__ == "__main__":
-    run(figures, "benchmarks.gateway_denials")

@@ -1,4 +1,4 @@
-"""Times, ratios and bounds that benchmarks share, and their end: one line per figure, and one line after Ctrl-C."""
+"""Times, ratios and bounds that benchmarks share, and their end after Ctrl-C."""
 
 import os
 import resource
@@ -37,19 +37,6 @@ def models_section(models: int, *, replicas: int) -> str:
     return "".join(_MODEL.format(n=n, replicas=replicas) for n in range(models))
 
 
-def run(figures: Callable[[], Iterable[Result]], name: str) -> None:
-    """Print each of `figures`, and exit with 1 if one misses its bound, with 130 after an interrupt. `name` is the benchmark's."""
-    sys.exit(ended(lambda: _report(figures()), name))
-
-
-def _report(results: Iterable[Result]) -> int:
-    missed = 0
-    for name, value, bound, met in results:
-        print(f"  {'ok    ' if met else 'MISSED'} {name}: {value} ({bound})", flush=True)
-        missed += not met
-    return 1 if missed else 0
-
-
 def at_most(name: str, value: float, bound: float, unit: str = "") -> Result:
     return name, f"{value:.2f}{unit}", f"at most {bound:g}{unit}", value <= bound
 
@@ -62,10 +49,10 @@ def unbounded(name: str, value: str) -> Result:
     return name, value, "no bound", True
 
 
-def timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
+def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    began = clock()
     work()
-    return time.perf_counter() - began
+    return clock() - began
 
 
 def cost(work: Callable[[], object]) -> tuple[float, float]:

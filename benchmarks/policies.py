@@ -12,7 +12,7 @@ from itertools import count
 from pulumi.runtime.proto import analyzer_pb2
 from pulumi.runtime.rpc import deserialize_properties
 
-from benchmarks.measuring import ROOT, Result, at_most, median_ratio, run, timed
+from benchmarks.measuring import ROOT, Result, at_most, median_ratio, timed
 from inferplan.rehearsal.engine.wire.values import to_wire
 from tests.policies.analyzer import analyze_stack, configure, pack
 from tests.policies.cases import changed
@@ -20,7 +20,11 @@ from tests.policies.cases import changed
 RESOURCES = 300
 RESOURCE_RATIO, STACK_RATIO, START_RATIO = 16.0, 12.0, 1.3
 _REPEATS = 5
-_ASSEMBLY = "from inferplan.policies.dispatch import dispatchers; from inferplan.policies.engine.registry import all_rules; dispatchers(); all_rules()"
+_ASSEMBLY = """from pathlib import Path
+from inferplan.policies.dispatch import dispatchers
+from inferplan.policies.engine.registry import all_rules
+dispatchers(Path()), all_rules()
+"""
 
 
 def figures() -> Iterator[Result]:
@@ -63,7 +67,3 @@ def _start(statement: str, compiled: str) -> float:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = compiled
     return float(subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, check=True).stdout)
-
-
-if __name__ == "__main__":
-    run(figures, "benchmarks.policies")

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import Result, at_least, at_most, cost, folder_in_memory, median_ratio, run, timed, unbounded
+from benchmarks.measuring import Result, at_least, at_most, cost, folder_in_memory, median_ratio, timed, unbounded
 from benchmarks.preheat_processes import BUCKET, DIRECTORY, environment, noise, payload, preheat, rclone_alone, s3_server, upload
 from inferplan.components.preheat.payload.manifest import Entry, Manifest, check
 
@@ -148,7 +148,3 @@ def _plain_sha256(directory: Path) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-if __name__ == "__main__":
-    run(figures, "benchmarks.preheat")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pulumi
 
-from benchmarks.measuring import Result, at_most, models_section, run, unbounded
+from benchmarks.measuring import Result, at_most, models_section, unbounded
 from inferplan.infra.compose import compose
 from inferplan.rehearsal.engine.program.record import record
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
@@ -132,7 +132,3 @@ def _arguments(each: Registration) -> dict[str, Any]:
 
 def _snake(key: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", key).lower()
-
-
-if __name__ == "__main__":
-    run(figures, "benchmarks.registration")

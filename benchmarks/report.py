@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import Result, at_most, median_ratio, run
+from benchmarks.measuring import Result, at_most, median_ratio
 from tests.review_streams import step
 
 FORMS = ("markdown", "html", "json")
@@ -89,7 +89,3 @@ def figures() -> Iterator[Result]:
             name = f"report on {count} resources ({path.stat().st_size >> 20} MiB of events) as {', '.join(forms)}"
             yield at_most(f"{name}, relative to json.loads of each line", time, most)
             yield at_most(f"{name}, memory relative to the same", memory, MEMORY)
-
-
-if __name__ == "__main__":
-    run(figures, "benchmarks.report")

@@ -1,7 +1,7 @@
 """Measures a stack of 300 models on 1,000 fake nodes with 3,000 pods, and how each phase grows from a tenth of it.
 
-Growth and bounds are of processor time of this program, which a busy machine changes less than the clock, and of calls of the API. Its
-argument is a stack file when it runs as the process that is measured.
+Growth and bounds are of processor time of this program, which a busy machine changes less than the clock, and of calls of the API. As a
+program it is the process that is measured, and its argument is a stack file.
 """
 
 import gc
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import ROOT, Result, at_most, cost, models_section, run, unbounded
+from benchmarks.measuring import ROOT, Result, at_most, cost, models_section, unbounded
 from inferplan.cli.main import COLLECTOR
 from inferplan.operations.workspace import open_workspace
 from inferplan.rehearsal.cluster import delete, start
@@ -109,7 +109,4 @@ def figures() -> Iterator[Result]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(phases(Path(sys.argv[1]))))
-    else:
-        run(figures, "benchmarks.scale")
+    print(json.dumps(phases(Path(sys.argv[1]))))

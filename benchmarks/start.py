@@ -1,23 +1,22 @@
 """Measures what a plan costs: `inferplan plan` and `validate`, the imports of an EKS stack, and checking a stack of 100 models."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
 import yaml
 
-from benchmarks.measuring import Result, at_most, costs_in_turns, median_ratio, run, unbounded
+from benchmarks.measuring import Result, at_most, costs_in_turns, median_ratio, timed, unbounded
 from benchmarks.registration import stack_of
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 
 LOCAL_RATIO, PROD_RATIO, IMPORT_RATIO = 1.6, 2.6, 5.5
 MODELS, CHECK_RATIO = 100, 1.5
+_REPEATS = 9
 _SDK = (
     "import pulumi; from pulumi_kubernetes import apps, batch, core, networking; apps.v1, batch.v1.Job, core.v1.Pod, networking.v1.Ingress"
 )
@@ -55,21 +54,11 @@ def figures() -> Iterator[Result]:
     yield at_most(f"reading and checking {MODELS} models, relative to yaml.safe_load of their file", checking_ratio(), CHECK_RATIO)
 
 
-def checking_ratio(repeats: int = 9) -> float:
+def checking_ratio() -> float:
     """Processor time of reading and validating a stack of MODELS models, relative to PyYAML's, the best of several runs of each."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "Pulumi.bench.yaml"
         path.write_text(stack_of(MODELS), encoding="utf-8")
-        ours = [_processor_time(lambda: validate(read_stack(path))) for _ in range(repeats)]
-        theirs = [_processor_time(lambda: yaml.safe_load(path.read_text(encoding="utf-8"))) for _ in range(repeats)]
+        ours = [timed(lambda: validate(read_stack(path)), time.process_time) for _ in range(_REPEATS)]
+        theirs = [timed(lambda: yaml.safe_load(path.read_text(encoding="utf-8")), time.process_time) for _ in range(_REPEATS)]
     return min(ours) / min(theirs)
-
-
-def _processor_time(work: Callable[[], object]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
-if __name__ == "__main__":
-    run(figures, "benchmarks.start")

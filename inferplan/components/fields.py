@@ -1,7 +1,7 @@
 """Fields of Kubernetes objects as the SDK's typed dictionaries (`core.PodSpecArgsDict`).
 
 Components use the dictionaries instead of the SDK's classes (`core.PodSpecArgs`), because a program with classes registers about
-10% slower (`python -m benchmarks.registration`, 60 models, 2026-11). The classes ignore None; dictionaries do not.
+10% slower (`python -m benchmarks registration`, 60 models, 2026-11). The classes ignore None; dictionaries do not.
 """
 
 import re
