@@ -62,7 +62,6 @@ class VolumeClaim:
 
     name: str
     origin: str | None = None
-    capacity_bytes: int | None = None
     nodes: NodeTarget | None = None
     ready: pulumi.Resource | None = field(default=None, repr=False)
 

@@ -13,7 +13,6 @@ from inferplan.components.storage.spec import S3StoreSpec
 from inferplan.components.storage.static_volume import NfsStore, NodeDisks, nfs_claim
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
-from inferplan.kube.quantity import bytes_of
 
 
 class ModelStore(Protocol):
@@ -67,8 +66,7 @@ def source_of(spec: NfsStoreSpec | ClaimStoreSpec | S3StoreSpec | HttpStoreSpec 
             return nfs_claim(spec)
         case ClaimStoreSpec():
             # If the claim does not exist, pods fail to mount it.
-            capacity = None if spec.capacity is None else bytes_of(spec.capacity)
-            return VolumeClaim(name=spec.claim_name, origin=f"pvc://{spec.claim_name}", capacity_bytes=capacity)
+            return VolumeClaim(name=spec.claim_name, origin=f"pvc://{spec.claim_name}")
         case S3StoreSpec() | HttpStoreSpec() | HubStoreSpec():
             return remote_store(spec)
 

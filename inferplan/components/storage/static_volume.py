@@ -10,7 +10,6 @@ from inferplan.components.handles import NodeTarget, VolumeClaim
 from inferplan.components.kubernetes import core
 from inferplan.components.naming import bounded, content_key, labels
 from inferplan.components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
-from inferplan.kube.quantity import bytes_of
 
 # The claim names its volume, so its size does not matter. The request of a bound claim cannot be changed; the capacity of the
 # volume, which `kubectl get pvc` shows for the claim, is informational and can be changed.
@@ -69,7 +68,7 @@ def static_claim(
 def nfs_claim(spec: NfsStoreSpec) -> VolumeClaim:
     """Return the claim of an NFS export, without the resource that makes it."""
     name = bounded("nfs", content_key(spec.server, spec.path, *spec.mount_options))
-    return VolumeClaim(name=name, origin=f"nfs://{spec.server}{spec.path}", capacity_bytes=bytes_of(spec.capacity))
+    return VolumeClaim(name=name, origin=f"nfs://{spec.server}{spec.path}")
 
 
 class NfsStore(pulumi.ComponentResource):
@@ -122,6 +121,5 @@ class NodeDisks(pulumi.ComponentResource):
             "node_affinity": {"required": {"node_selector_terms": [{"match_expressions": nodes}]}},
         }
         claim_name, claim = static_claim(name, "disk", volume, key=key, scope=scope, namespace=namespace, parent=self)
-        origin, capacity = f"disk://{target.pool}{spec.path}", bytes_of(spec.capacity)
-        self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=origin, capacity_bytes=capacity, nodes=target, ready=claim)
+        self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=f"disk://{target.pool}{spec.path}", nodes=target, ready=claim)
         self.register_outputs({"claim": claim_name})

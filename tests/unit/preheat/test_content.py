@@ -14,7 +14,7 @@ from inferplan.components.preheat.spec import PreheatSpec
 from tests.unit.serving.models import GAUDI2
 
 STORE = ObjectStore(bucket="weights", prefix="llm", endpoint="http://minio:9000", credentials="minio")
-SHARE = VolumeClaim(name="shared", origin="nfs://nfs/models", capacity_bytes=2**40)
+SHARE = VolumeClaim(name="shared", origin="nfs://nfs/models")
 DISKS = VolumeClaim(name="disks", nodes=GAUDI2)
 
 
@@ -27,7 +27,6 @@ def key(*, request=None, code="code", source=STORE, target=SHARE, **preheat) -> 
 @pytest.mark.parametrize(
     "change",
     [
-        {"target": replace(SHARE, capacity_bytes=2**41)},
         {"target": replace(SHARE, origin="nfs://other/models")},
         {"into": "another"},
         {"timeoutSeconds": 7200},
