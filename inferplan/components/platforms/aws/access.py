@@ -17,13 +17,6 @@ from inferplan.components.platforms.aws.lookups import caller_arn, role_arn
 from inferplan.components.platforms.aws.principals import principal_of, without_path
 
 
-def auto_mode_nodes(
-    name: str, cluster: pulumi.Input[str], role: pulumi.Input[str], *, opts: pulumi.ResourceOptions
-) -> eks.AccessPolicyAssociation:
-    """Let nodes with `role` join through NodeClasses of this stack (EKS user guide, "Create node class access entry", read 2026-11)."""
-    return _access(name, cluster, role, "AmazonEKSAutoNodePolicy", kind="EC2", opts=opts)
-
-
 def administrators(
     name: str, admins: Sequence[str], cluster: pulumi.Input[str], *, opts: pulumi.ResourceOptions
 ) -> tuple[pulumi.Resource, ...]:
@@ -34,11 +27,11 @@ def administrators(
         entry_name = f"{name}-{arn.rpartition(':')[2]}"
         alias = pulumi.Alias(name=f"{name}-{arn.partition('/')[2].replace('/', '-')}")
         options = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[alias]))
-        grants.append(_access(entry_name, cluster, arn, "AmazonEKSClusterAdminPolicy", opts=options))
+        grants.append(access_entry(entry_name, cluster, arn, "AmazonEKSClusterAdminPolicy", opts=options))
     return tuple(grants)
 
 
-def _access(
+def access_entry(
     name: str,
     cluster: pulumi.Input[str],
     principal: pulumi.Input[str],
@@ -47,6 +40,7 @@ def _access(
     kind: str | None = None,
     opts: pulumi.ResourceOptions,
 ) -> eks.AccessPolicyAssociation:
+    """Give `principal` the access of `policy` to the whole of `cluster`."""
     entry = eks.AccessEntry(name, cluster_name=cluster, principal_arn=principal, type=kind, opts=opts)
     return eks.AccessPolicyAssociation(
         name,

@@ -1,7 +1,5 @@
 """The member `eks` of the union of clusters: its resources, notes and errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inferplan.components.nodes.pool import Pool

@@ -1,7 +1,5 @@
 """An EFS file system as a model store: encrypted, mountable over TLS from the pools only, and exported as a claim."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@
 loads the whole package, as an ordinary import does. No class changes, and packages that are already loaded are left alone.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from importlib import import_module, machinery, util

@@ -6,8 +6,6 @@ config/crd, read 2026-11, without the kinds of features that the controller runs
 validate what users write, and the fields that they fill are always set here.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -10,7 +10,7 @@ from inferplan.components.gateway.exposure_spec import IngressAccess
 from inferplan.components.handles import NodeTarget
 from inferplan.components.kubernetes import core, meta, networking
 from inferplan.components.naming import labels
-from inferplan.components.platforms.aws.access import auto_mode_nodes, kubeconfig
+from inferplan.components.platforms.aws.access import access_entry, kubeconfig
 from inferplan.components.platforms.aws.auto_pool import AutoNodePool
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
@@ -68,7 +68,9 @@ def declare_nodes(
     if automatic:
         identity = NodeIdentity("auto-nodes", home=home, policies=AUTO_MODE_POLICIES, opts=options)
         groups.append(identity.group)
-        entry = auto_mode_nodes("auto-nodes", home.name, identity.arn, opts=pulumi.ResourceOptions(parent=identity))
+        # Nodes join through NodeClasses of this stack (EKS user guide, "Create node class access entry", read 2026-11).
+        options = pulumi.ResourceOptions(parent=identity)
+        entry = access_entry("auto-nodes", home.name, identity.arn, "AmazonEKSAutoNodePolicy", kind="EC2", opts=options)
         # A separate provider: the stack's waits for the nodes, so that a destroy removes them after everything that runs on them.
         inside = Provider(
             "auto-mode",

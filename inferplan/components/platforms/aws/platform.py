@@ -1,7 +1,5 @@
 """The AWS resources of a stack: cluster, nodes, stores, and the roles of their readers. Only a stack on EKS imports this module."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
