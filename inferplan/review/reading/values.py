@@ -8,7 +8,7 @@ from typing import Any
 
 from inferplan.kube import marks
 from inferplan.kube.marks import SIGNATURE, UNKNOWN_TEXT
-from inferplan.kube.paths import MISSING, Path
+from inferplan.kube.paths import MISSING, Path, value_at
 from inferplan.review.rendering.text import clean
 
 _FLATTENED = "[secret]"  # what the digest has in place of a secret, and a whole map of them
@@ -112,13 +112,10 @@ def veil_at(value: Any, path: Path, type_: str = "") -> Any:
         if depth > _MAX_DEPTH or not isinstance(value, dict | list) or (isinstance(value, dict) and SIGNATURE in value):
             veiled = _veil(value, depth)
             return veiled if isinstance(veiled, Mark) else MISSING
-        if isinstance(value, dict) and isinstance(part, str) and part in value:
-            if _is_hidden(value, part):
-                return HIDDEN
-            value = value[part]
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
+        if isinstance(value, dict) and isinstance(part, str) and part in value and _is_hidden(value, part):
+            return HIDDEN
+        value = value_at(value, (part,))
+        if value is MISSING:
             return MISSING
         depth += 1
     return _veil(value, depth)
@@ -129,10 +126,7 @@ def at(veiled: Any, path: Path) -> Any:
     for part in path:
         if isinstance(veiled, Mark):
             return veiled
-        if (isinstance(veiled, dict) and part in veiled) or (isinstance(veiled, list) and isinstance(part, int) and part < len(veiled)):
-            veiled = veiled[part]
-        else:
-            return MISSING
+        veiled = value_at(veiled, (part,))
     return veiled
 
 
