@@ -8,8 +8,8 @@ from rich.text import Text
 
 from inferplan.cli.arguments import json_option
 from inferplan.cli.progress import ProgressView
-from inferplan.cli.screen import results, say, table
-from inferplan.operations.auditing.audit import DEPLOYERS, Audit, audit, findings
+from inferplan.cli.screen import results, say, show_findings
+from inferplan.operations.auditing.audit import DEPLOYERS, audit, findings
 from inferplan.operations.errors import RequestError
 from inferplan.operations.files import write
 from inferplan.operations.reporting.forms import as_html, as_json, as_markdown
@@ -72,19 +72,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
         )
     if report is not None:
         write(report, FORMS[report.suffix](result.report).encode())
-    _print(result, save, as_json=json)
-    raise typer.Exit(3 if result.blocked else 0)
-
-
-def _print(result: Audit, save: Path | None, *, as_json: bool) -> None:
-    document = findings.save(result.findings)
-    if save is not None:
-        write(save, document)
-    if as_json:
-        print(document.decode(), end="")
-        return
     content = findings.table(result.findings)
-    results().print(table(content.title, *content.columns, rows=content.rows))
-    for note in content.notes:
-        results().print(Text(note, style="dim"))
-    results().print(Text(f"verdict: {result.report.verdict}"))
+    show_findings(findings.save(result.findings), content.title, content, save=save, as_json=json)
+    if not json:
+        results().print(Text(f"verdict: {result.report.verdict}"))
+    raise typer.Exit(3 if result.blocked else 0)

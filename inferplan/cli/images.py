@@ -6,7 +6,7 @@ import typer
 
 from inferplan.cli.arguments import json_option
 from inferplan.cli.screen import show_json
-from inferplan.operations.planning.images import needed_images
+from inferplan.operations.planning.images import images_of
 from inferplan.operations.workspace import open_workspace
 
 
@@ -15,7 +15,8 @@ def command(
     as_json: Annotated[bool, json_option("Print image, source and usedBy of each image as JSON.")] = False,
 ) -> None:
     """List every image that a stack needs, one per line; with a mirror, the upstream name and the name in the mirror."""
-    images = needed_images(open_workspace(stack))
+    workspace = open_workspace(stack)
+    images = images_of(workspace.record(), workspace.settings.images.mirror)
     if as_json:
         show_json([{"image": each.image, "source": each.source, "usedBy": list(each.used_by)} for each in images])
         return

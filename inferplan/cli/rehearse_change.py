@@ -4,11 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from inferplan.cli.arguments import json_option
-from inferplan.cli.screen import results, say, table
-from inferplan.operations.files import write
+from inferplan.cli.screen import say, show_findings
 from inferplan.operations.updating.rehearse_change import findings, rehearse_change
 
 
@@ -24,13 +22,6 @@ def command(
 ) -> None:
     """Bring BASE up on a simulated cluster, apply HEAD, and report what happens; exit code 3 unless everything becomes ready."""
     result = rehearse_change(base, head, stack, timeout=timeout, say=say)
-    if save is not None:
-        write(save, findings.save(result))
-    if as_json:
-        print(findings.save(result).decode(), end="")
-    else:
-        content = findings.table(result)
-        results().print(table(f"{content.title} of {result.stack}", *content.columns, rows=content.rows))
-        for note in content.notes:
-            results().print(Text(note, style="dim"))
+    content = findings.table(result)
+    show_findings(findings.save(result), f"{content.title} of {result.stack}", content, save=save, as_json=as_json)
     raise typer.Exit(0 if result.good else 3)

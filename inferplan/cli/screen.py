@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import IO, Any
 
 from rich.box import SIMPLE_HEAD
@@ -100,6 +101,20 @@ def table(title: str, *columns: str, rows: Iterable[Row] = ()) -> Table:
     for row in rows:
         drawing.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return drawing
+
+
+def show_findings(document: bytes, title: str, content: Any, *, save: Path | None, as_json: bool) -> None:
+    """Write the findings in `document` to the file `save`, and print them: as JSON, or `content` as a table with `title`."""
+    from inferplan.operations.files import write
+
+    if save is not None:
+        write(save, document)
+    if as_json:
+        sys.stdout.write(document.decode())
+        return
+    results().print(table(title, *content.columns, rows=content.rows))
+    for text in content.notes:
+        results().print(Text(text, style="dim"))
 
 
 def show_speed(forecasts: list[Any]) -> None:

@@ -12,7 +12,7 @@ from inferplan.cli.screen import Row, note, results, show_speed, table
 from inferplan.operations.errors import OperationError, UnsettledError
 from inferplan.operations.planning.speed import forecasts_of
 from inferplan.operations.project import project_root
-from inferplan.operations.simulated_cluster import Cluster, start, status
+from inferplan.operations.simulated_cluster import start, status
 from inferplan.operations.status.document import status_json
 from inferplan.operations.status.models import ModelRow
 from inferplan.operations.status.status import PoolRow, StackState, StackStatus, kubectl_status, stack_status
@@ -57,11 +57,6 @@ def _read(workspace: Workspace, context: str | None) -> StackStatus:
     raise OperationError(
         f"{stack} has {cluster}. Bring it up with: inferplan up {workspace.rehearsal_arguments}, or read a real one with --context"
     )
-
-
-def show_cluster(workspace: Workspace, cluster: Cluster, *, commands: Iterable[tuple[str, str]], as_json: bool = False) -> None:
-    """Print the state of the stack on the simulated `cluster`, then `commands` with their purposes."""
-    show_status(stack_status(workspace, cluster.get, rehearsed=True), commands=commands, as_json=as_json)
 
 
 def show_status(status: StackStatus, *, commands: Iterable[tuple[str, str]] = (), as_json: bool = False) -> None:

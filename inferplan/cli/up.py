@@ -15,7 +15,7 @@ from inferplan.cli.arguments import EngineName, ProfileOption, RealOption, Refre
 from inferplan.cli.check import as_table
 from inferplan.cli.progress import ProgressView
 from inferplan.cli.screen import note, progress, say, show
-from inferplan.cli.status import show_cluster, show_status
+from inferplan.cli.status import show_status
 from inferplan.operations.drift.cluster import ComparedCluster, simulated
 from inferplan.operations.drift.drift import drift
 from inferplan.operations.drift.finding import notes_before_update
@@ -23,7 +23,7 @@ from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.live import LiveCluster
 from inferplan.operations.local_gateway.gateway import LocalGateway
 from inferplan.operations.local_gateway.sample import ask
-from inferplan.operations.planning.notes import capacity_notes, egress_notes, gateway_notes, program_notes, scaling_notes
+from inferplan.operations.planning.notes import program_notes, stack_notes
 from inferplan.operations.planning.required_secrets import missing_secrets, required_secrets
 from inferplan.operations.project import short_path
 from inferplan.operations.recovery.declared import declared_keys
@@ -90,12 +90,8 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
         raise RequestError("--profile and --real are for rehearsals. Add --engine rehearsal, or remove them")
     if engine is Engine.PULUMI and not workspace.simulated:
         options.check_confirmation(f"inferplan up {workspace.typed}")
-    note(gateway_notes(workspace))
-    note(capacity_notes(workspace.settings))
-    note([*scaling_notes(workspace.settings), *egress_notes(workspace.settings)])
+    note(stack_notes(workspace))
     recording = workspace.record()
-    if local is not None:
-        local.recording = recording
     note(program_notes(recording))
     check_policies(workspace, recording)
     if engine is Engine.REHEARSAL:
@@ -210,7 +206,8 @@ def _answer(workspace: Workspace, cluster: Cluster, local: LocalGateway, *, as_j
     """Bring the local gateway up, show the cluster, and ask a model a question through it."""
     local.bring_up(cluster)
     note(local.notes())
-    show_cluster(workspace, cluster, commands=_next_commands(workspace, cluster), as_json=as_json)
+    status = stack_status(workspace, cluster.get, rehearsed=True)
+    show_status(status, commands=_next_commands(workspace, cluster), as_json=as_json)
     for line in () if as_json else ask(workspace) or ():
         show(line)
 

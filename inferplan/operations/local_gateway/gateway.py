@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from inferplan.components.gateway.exposure_spec import GATEWAY
 from inferplan.components.handles import Endpoint
@@ -16,7 +15,6 @@ from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.components import SERVER
 from inferplan.rehearsal.engine.wait.object_events import Event, Listener, Ready
-from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.rehearsal.errors import RehearsalError
 from inferplan.rehearsal.serving.programs import answering_ports, bring_up, choose_ports, folder_of
 from inferplan.stackfile.imported_keys import SECTION, plain_keys
@@ -53,14 +51,9 @@ class LocalGateway:
         yield f"stubs answer for the models, and no model runs ({profile})"
         yield from nginx.limits(self._endpoints)
         if self._real is not None:
-            _, dropped = arguments_of(self._real, self.recording)
+            _, dropped = arguments_of(self._real, self._workspace.record())
             without = f", without {', '.join(dropped)}, which it lacks" if dropped else ""
             yield f"{self._real.program} answers for {self._real.model} with the arguments of the plan{without}; it does not follow replicas"
-
-    @cached_property
-    def recording(self) -> Recording:
-        """The resources that the program registers; a command that has recorded it already assigns it."""
-        return self._workspace.record()
 
     def _is_real(self, endpoint: Endpoint) -> bool:
         return self._real is not None and endpoint.model == self._real.model
@@ -79,7 +72,7 @@ class LocalGateway:
         proxy = nginx.program(self._settings, [*local, *real], seeds, imported, ports, folder_of(cluster.directory))
         programs = [stubs.program(self._settings, local, cluster, ports, self._profiles, seeds)]
         if self._real is not None and not updating:
-            programs.append(real_program(self._real, self.recording, cluster, port=ports[SERVER], seed=seeds[-1]))
+            programs.append(real_program(self._real, self._workspace.record(), cluster, port=ports[SERVER], seed=seeds[-1]))
         bring_up(cluster, [*programs, proxy], keep=[SERVER] if updating else ())
 
     def following(self, cluster: Cluster, listener: Listener) -> Listener:

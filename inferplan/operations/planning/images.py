@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from inferplan.images.mirror import upstream
 from inferplan.operations.reporting.policy_check import stack_of
-from inferplan.operations.workspace import Workspace
 from inferplan.policies.subjects.pods import IMAGES
 from inferplan.rehearsal.engine.wire.recording import Recording
 
@@ -24,7 +23,3 @@ def images_of(recording: Recording, mirror: str | None) -> list[NeededImage]:
         for place in resource.parts(IMAGES):
             users.setdefault(place.text(), set()).add(f"{resource.type.rpartition(':')[2]}/{resource.name}")
     return [NeededImage(image, upstream(image, mirror), tuple(sorted(names))) for image, names in sorted(users.items())]
-
-
-def needed_images(workspace: Workspace) -> list[NeededImage]:
-    return images_of(workspace.record(), workspace.settings.images.mirror)

@@ -29,6 +29,14 @@ def program_notes(recording: Recording) -> Iterator[str]:
         yield f"{about}{each.message}"
 
 
+def stack_notes(workspace: Workspace) -> Iterator[str]:
+    """Notes on the stack file: keys that expire, missing capacity, scaling and open egress."""
+    yield from gateway_notes(workspace)
+    yield from capacity_notes(workspace.settings)
+    yield from scaling_notes(workspace.settings)
+    yield from egress_notes(workspace.settings)
+
+
 def gateway_notes(workspace: Workspace) -> Iterator[str]:
     """A note for each key that is expired or expires within NOTICE_DAYS, and for what the gateway leaves to others."""
     settings, gateway = workspace.settings, workspace.settings.gateway

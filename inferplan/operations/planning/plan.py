@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inferplan.operations.errors import OperationError, RequestError
-from inferplan.operations.planning.notes import capacity_notes, egress_notes, gateway_notes, scaling_notes
+from inferplan.operations.planning.notes import stack_notes
 from inferplan.operations.project import child_environment, project_name, project_root, stack_files
 from inferplan.operations.revisions import checked_out, commit_of
 from inferplan.operations.updating.downtime import declared_scalers, declared_servers, downtimes, scaler_changes
@@ -165,7 +165,4 @@ def notes_before(workspace: Workspace, *, purpose: str = "plan") -> Iterator[str
     if workspace.secrets.placeholders:
         yield f"this {purpose} has placeholders for secrets: {workspace.secrets.reason}"
     yield from workspace.file.environment.notes(purpose)
-    yield from gateway_notes(workspace)
-    yield from capacity_notes(workspace.settings)
-    yield from scaling_notes(workspace.settings)
-    yield from egress_notes(workspace.settings)
+    yield from stack_notes(workspace)

@@ -1,7 +1,5 @@
 """Updates of a stack: the engine, its options, its target, and what is checked before anything changes."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil
