@@ -21,7 +21,10 @@ SCOPES = {
         "tests/unit/infra/test_image_evidence.py",
     },
     "preheat command": {f"tests/dataplane/preheat/test_{name}.py" for name in ("preview", "private_ca_preview")},
-    "stack local": {f"tests/rehearsal/test_{name}.py" for name in ("gateway", "render", "stacks", "unexpected")},
+    "stack local": {
+        f"tests/rehearsal/test_{name}.py" for name in ("damaged_state", "drift", "gateway", "local_gateway", "render", "stacks")
+    },
+    "examples": {f"tests/rehearsal/test_{name}.py" for name in ("component_programs", "examples")},
     "shared cluster": {
         *(f"tests/rehearsal/test_cluster_{name}.py" for name in ("behaviour", "faults", "lifecycle")),
         *(f"tests/rehearsal/test_engine_{name}.py" for name in ("apply", "crash", "identity", "waiting")),

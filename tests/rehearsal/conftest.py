@@ -39,6 +39,12 @@ def cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster 
 
 
 @pytest.fixture(scope="package")
+def examples_cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
+    """A running simulated cluster for one example at a time. Each file deletes its objects, and the last one the cluster."""
+    return start("examples", plain)
+
+
+@pytest.fixture(scope="package")
 def local_up(tmp_path_factory):
     """A state directory in which `local` is up, and what the command that brought it up printed."""
     directory = tmp_path_factory.mktemp("local")

@@ -141,7 +141,7 @@ GROUPS: dict[str, list[tuple[tuple[str, ...], Callable[[Any], Any], tuple[Any, .
         (("models", "find", "head"), lambda v: {"cpu": "1", "memory": v}, SIZES),
     ],
     "numbers": [
-        *((("models", "net", "ports"), lambda v, port=port: {port: v}, PORTS) for port in ("http", "grpc", "metrics")),
+        (("models", "net", "ports"), lambda v: {"http": v}, PORTS),
         ((*CHAT, "egress"), lambda v: {"to": [{"cidrs": ["10.0.0.0/8"], "ports": v}]}, ([1], [65_535], [443, 443], [0], [65_536])),
         ((*CHAT, "egress"), lambda v: {"to": [{"cidrs": v, "ports": [443]}]}, (["0.0.0.0/0"], ["fd00::/8"], ["10.0.0.1/32"], ["::/0"])),
         ((*CHAT, "warmupSeconds"), lambda v: v, (0, 604_800, 10**12)),
@@ -152,6 +152,7 @@ GROUPS: dict[str, list[tuple[tuple[str, ...], Callable[[Any], Any], tuple[Any, .
         ((*CHAT, "preheat"), lambda v: {"into": "shared", "runAsUser": v}, (0, 1, 65_535, 2**31 - 1, 2**31)),
         ((*CHAT, "preheat"), lambda v: {"into": "shared", "deadlineSeconds": v}, (1, 60, 604_800, 10**10)),
     ],
+    "ports": [(("models", "net", "ports"), lambda v, port=port: {port: v}, PORTS) for port in ("grpc", "metrics")],
     "paths": [
         *((("models", model, "volumes"), lambda v: {"d": {**CLAIM, "mountPath": v}}, PATHS) for model in ("chat", "talk", "find")),
         ((*CHAT, "volumes"), lambda v: {"d": {**CLAIM, "subPath": v}}, ("a", "a/b", "a/", "./a", "..", "a/../b", "$(A)")),

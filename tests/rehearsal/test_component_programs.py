@@ -11,22 +11,14 @@ import pytest
 
 from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes
 from inferplan.components.public.handles import PoolHandle
-from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.engine.apply.applier import Applier
 from inferplan.rehearsal.engine.apply.run import Outcome, apply, down
-from inferplan.rehearsal.progress import silent
 from tests.lanes import in_full
 from tests.unit.components import yaml_program
 from tests.unit.components.programs import EXAMPLES, answer_stack_references, config, planned
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture(scope="module")
-def cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
-    running = start("components", silent)
-    yield running
-    delete("components")
 
 
 def rehearsed(example: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Outcome:
@@ -48,13 +40,13 @@ def rehearsed(example: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -
 
 # tests/unit/components compares what `python` and `yaml` declare: it is the same.
 @pytest.mark.parametrize("example", ["yaml", "platform", *in_full("python")])
-def test_the_example_becomes_ready_and_stays_as_it_is(example, cluster, monkeypatch):
-    first = rehearsed(example, cluster, monkeypatch)
+def test_the_example_becomes_ready_and_stays_as_it_is(example, examples_cluster, monkeypatch):
+    first = rehearsed(example, examples_cluster, monkeypatch)
     model = "bge-m3" if example == "platform" else "qwen"
     assert ("Deployment", model) in {(each.kind, each.name) for each in first.created}
-    assert rehearsed(example, cluster, monkeypatch).total_changes == 0
-    with contextlib.closing(cluster.api()) as api:
+    assert rehearsed(example, examples_cluster, monkeypatch).total_changes == 0
+    with contextlib.closing(examples_cluster.api()) as api:
         namespace = "search" if example == "platform" else "inference"
         status = api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{model}")["status"]
     assert status["readyReplicas"] == status["replicas"] == (1 if example == "platform" else 2)
-    assert down(cluster).left == ()
+    assert down(examples_cluster).left == ()

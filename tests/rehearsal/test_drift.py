@@ -73,10 +73,10 @@ class Running:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory) -> Iterator[Running]:
+def running(local_up, tmp_path_factory) -> Iterator[Running]:
     """The local stack with a scaled gateway and two objects of the user's own."""
-    folder = tmp_path_factory.mktemp("drift")
-    file = folder / "Pulumi.local.yaml"
+    folder = local_up[0]
+    file = tmp_path_factory.mktemp("drift") / "Pulumi.local.yaml"
     file.write_text(STACK.replace("inferplan:gateway: {", "inferplan:gateway: {autoscaling: {maxReplicas: 5}, ") + OBJECTS)
     up(folder, file)
     with pytest.MonkeyPatch.context() as patch:
@@ -86,7 +86,7 @@ def running(tmp_path_factory) -> Iterator[Running]:
         api = cluster.api()
         yield Running(folder, file, open_workspace(str(file)).record(), cluster, api)
         api.close()
-    inferplan(folder, "down", str(file), "--engine", "rehearsal", "--cluster")
+    up(folder)
 
 
 @pytest.fixture

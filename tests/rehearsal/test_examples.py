@@ -12,7 +12,7 @@ import pytest
 from inferplan.operations.contract import contract_of
 from inferplan.operations.status.status import StackState, read_state
 from inferplan.operations.workspace import Workspace, open_workspace
-from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster import Cluster, delete
 from inferplan.rehearsal.cluster.definitions import installer
 from inferplan.rehearsal.engine.apply.run import Outcome, apply
 from inferplan.rehearsal.progress import silent
@@ -76,11 +76,11 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def stage(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
+def stage(examples_cluster):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
         patch.chdir(ROOT)
-        yield Stage(start("examples"))
+        yield Stage(examples_cluster)
         delete("examples")
 
 

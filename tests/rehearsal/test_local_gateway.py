@@ -25,7 +25,7 @@ from tests.canaries import hits
 from tests.dataplane.gateway.stand import nginx_binary, wait_for
 from tests.lanes import in_full
 from tests.patience import PATIENCE_SECONDS
-from tests.rehearsal.commands import ROOT, inferplan, started, variant
+from tests.rehearsal.commands import ROOT, inferplan, started, up, variant
 
 pytestmark = pytest.mark.cluster
 
@@ -96,14 +96,14 @@ def with_ten_models(folder: Path, stack: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory):
+def stand(local_up):
     nginx_binary()
-    made = Stand(tmp_path_factory.mktemp("answers"))
+    made = Stand(local_up[0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INFERPLAN_STATE_DIR", str(made.state))
         made.up()
         yield made
-        inferplan(made.state, "down", "local", "--engine", "rehearsal", "--cluster")
+        up(made.state)
 
 
 def test_up_ends_with_a_question_and_its_answer_and_prints_the_address_on_loopback(stand):
