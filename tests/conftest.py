@@ -49,6 +49,9 @@ with deterministic_PRNG():
 
 # The collection only adds objects that stay, and the collector would look through all of them again and again, in every worker.
 gc.disable()
+# Some modules record a plan when they are imported, and the first plan reads whether there are frozen objects. Without any, every
+# plan would thaw the heap and leave its own garbage to a full collection that never comes: plans got slower with each test.
+gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
