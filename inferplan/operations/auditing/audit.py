@@ -14,7 +14,7 @@ from inferplan.audit.removals import VERSIONS
 from inferplan.operations.auditing.change_report import change_report
 from inferplan.operations.auditing.sources import read_side
 from inferplan.operations.errors import RequestError
-from inferplan.operations.planning.simulated_nodes import CPU_NODES, needs_cpu_nodes
+from inferplan.operations.planning.simulated_nodes import stack_nodes
 from inferplan.rehearsal.cluster.operators import versions
 from inferplan.rehearsal.progress import Progress, silent
 from inferplan.review import findings
@@ -121,12 +121,11 @@ def read_nodes(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 def _stack_nodes(path: Path) -> list[dict[str, Any]]:
-    from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, runtime_classes_of
+    from inferplan.components.nodes.fake_nodes import fake_runtime_classes, runtime_classes_of
 
     try:
         settings = validate(read_stack(path))
     except InvalidStack as error:
         raise InputError(str(error).splitlines()) from error
-    pools, where = settings.node_pools, settings.cluster.location
-    nodes = [each for name, pool in pools.items() for each in fake_nodes(name, pool, location=pool.location(where))]
-    return [*nodes, *(cpu_nodes(CPU_NODES) if needs_cpu_nodes(settings) else []), *fake_runtime_classes(runtime_classes_of(pools))]
+    pools = settings.node_pools
+    return [*stack_nodes(settings, dict.fromkeys(pools)), *fake_runtime_classes(runtime_classes_of(pools))]

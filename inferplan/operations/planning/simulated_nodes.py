@@ -1,6 +1,6 @@
 """The nodes that a stack's pools have when its models run, as an autoscaler would start them, and the fake nodes of a rehearsal."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from inferplan.components.naming import bounded, content_key
@@ -23,19 +23,23 @@ def needs_cpu_nodes(settings: StackSettings) -> bool:
 
 def simulated_objects(settings: StackSettings, *, bought: Collection[str] = ()) -> list[dict[str, Any]]:
     """The nodes (Karpenter adds those of the pools `bought`), runtime classes and claims that a rehearsal adds to the stack."""
-    from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, runtime_classes_of
+    from inferplan.components.nodes.fake_nodes import fake_runtime_classes, runtime_classes_of
 
-    pools, where = settings.node_pools, settings.cluster.location
-    nodes: list[dict[str, Any]] = []
-    wanted = nodes_wanted(settings)
-    for name, pool in pools.items():
-        if not pool.is_fake and name not in bought:
-            nodes += fake_nodes(name, pool, count=wanted[name], location=pool.location(where))
-    if needs_cpu_nodes(settings):
-        nodes += cpu_nodes(CPU_NODES)
+    pools, wanted = settings.node_pools, nodes_wanted(settings)
+    nodes = stack_nodes(settings, {name: wanted[name] for name, pool in pools.items() if not pool.is_fake and name not in bought})
     # The stack itself declares the runtime classes of nodes that it creates.
     existing = {name: pool for name, pool in pools.items() if not pool.creates_nodes}
     return [*nodes, *fake_runtime_classes(runtime_classes_of(existing)), *_claims(settings)]
+
+
+def stack_nodes(settings: StackSettings, counts: Mapping[str, int | None]) -> list[dict[str, Any]]:
+    """The fake nodes of the pools `counts`, as many as each says (None: the maximum), and CPU nodes if the stack needs them."""
+    from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes
+
+    pools = [(name, settings.node_pools[name], count) for name, count in counts.items()]
+    where = settings.cluster.location
+    nodes = [node for name, pool, count in pools for node in fake_nodes(name, pool, count=count, location=pool.location(where))]
+    return [*nodes, *cpu_nodes(CPU_NODES if needs_cpu_nodes(settings) else 0)]
 
 
 def _claims(settings: StackSettings) -> list[dict[str, Any]]:
