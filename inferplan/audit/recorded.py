@@ -12,13 +12,12 @@ import yaml
 from inferplan.audit.fleet import KIND
 from inferplan.audit.manifest import Object
 from inferplan.audit.templates import requests_of
+from inferplan.kube.field_owners import NODE_TAINTS
 from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import mapping
 from inferplan.tables import table
 
 _LABELS: Final = re.compile("|".join(table("audit/labels.toml")["patterns"]))
-# Taints that a condition of the node sets, and that go with it.
-_PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "DeletionCandidate")
 _ADDRESS: Final = re.compile(r"[0-9]+(?:[.-][0-9]+){3}|@|[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9a-f-]{36}")
 _IDENTITY: Final = re.compile(rf"{_ADDRESS.pattern}|(?i:uuid|serial|pci|bus)")
 _REPLACED: Final = "not-recorded"
@@ -106,7 +105,7 @@ def _shape(node: Mapping[str, Any], labels: Collection[str], omitted: set[str], 
     kept = {key: value for key, value in sorted(all_labels.items()) if is_kept(key, value)}
     omitted.update(key for key in all_labels if key not in kept and not key.endswith("/hostname"))
     taints = []
-    for each in (each for each in spec.get("taints") or () if not str(each["key"]).startswith(_PASSING)):
+    for each in (each for each in spec.get("taints") or () if not str(each["key"]).startswith(NODE_TAINTS)):
         value = str(each.get("value") or "")
         if value and not is_kept(each["key"], value):
             replaced.add(each["key"])

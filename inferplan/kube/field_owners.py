@@ -48,7 +48,10 @@ _QUEUED: Final = ("spec.suspend", "spec.template.spec.nodeSelector", "spec.templ
 _ADDED_BY_ANYONE: Final = tuple(map(parse, ("metadata.labels", "metadata.annotations")))
 """Maps to which anyone may add keys."""
 
-NODE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "karpenter.sh/")
+NODE_TAINTS: Final = (
+    *("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/"),
+    *("ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"),
+)
 """Starts of the keys of taints that controllers add to nodes."""
 
 _SCALE: Final = "scale"
