@@ -21,6 +21,7 @@ from inferplan.operations.new_stack.new_stack import SEED_BYTES
 from inferplan.operations.project import short_path
 from inferplan.operations.validation import stack_schema_text
 from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, passphrase_of
+from inferplan.review.rendering.text import joined
 from inferplan.tables import table
 
 _OFFERS = table("operations/starting/places.toml")
@@ -136,9 +137,9 @@ def check_folder(folder: Path) -> None:
         raise RequestError(f"{folder} is a file. Name a new folder, or one without files")
     names = sorted(each.name for each in folder.iterdir())
     if names:
-        more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
-        listed = f"{', '.join(names[:_SHOWN_NAMES])}{more}"
-        raise RequestError(f"{folder} is not empty: {listed}. Nothing was changed. Name a new folder, or one without files")
+        raise RequestError(
+            f"{folder} is not empty: {joined(names, _SHOWN_NAMES)}. Nothing was changed. Name a new folder, or one without files"
+        )
 
 
 def make_repository(folder: Path, answers: Answers) -> NewRepository:
