@@ -90,16 +90,13 @@ def _evict(session: Session, deployed: Deployed, node: str, limit: float) -> Ite
             yield finding("drain", key, "metadata.ownerReferences", reason, deployed.manifests.get(key))
         elif reason := _blocked(session, key, limit):
             labels = mapping(pod, "metadata", "labels").items()
-            budgets = [
-                (other, each) for other, each in deployed.manifests.items() if (other.kind, other.namespace) == (_BUDGET, key.namespace)
-            ]
-            for other, each in budgets:
-                if mapping(each.spec, "selector", "matchLabels").items() <= labels:
-                    text = f"it blocks the drain of node {node} at pod {key.name}: {reason}"
-                    yield finding("drain", other, f"spec.{_limit(each)}", text, each)
-                    break
-            else:
+            several = (each for other, each in deployed.manifests.items() if (other.kind, other.namespace) == (_BUDGET, key.namespace))
+            budget = next((each for each in several if mapping(each.spec, "selector", "matchLabels").items() <= labels), None)
+            if budget is None:
                 yield finding("drain", key, "", f"it cannot be evicted from node {node}: {reason}", None)
+            else:
+                text = f"it blocks the drain of node {node} at pod {key.name}: {reason}"
+                yield finding("drain", session.key(budget), f"spec.{_limit(budget)}", text, budget)
 
 
 def _blocked(session: Session, pod: Key, limit: float) -> str:

@@ -1,13 +1,13 @@
 """Problems that a simulated cluster does not show by itself: missing Secrets, fields with two owners, probes and webhooks without a server."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from http import HTTPStatus
 
 from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import unkept
 from inferplan.audit.placement import blamed_field
-from inferplan.audit.templates import TABLE, containers, references, templates
+from inferplan.audit.templates import TABLE, containers, is_unnamed, references, select, templates
 from inferplan.kube.field_owners import writers
 from inferplan.kube.paths import MISSING, mapping, parse, text_of, value_at
 from inferplan.rehearsal.cluster.api import ApiError
@@ -16,7 +16,7 @@ from inferplan.review.findings import Finding
 
 _ADMISSION = ("Namespace", "LimitRange", "ServiceAccount", "PriorityClass", "RuntimeClass", "ValidatingAdmissionPolicyBinding")
 """Kinds that decide whether a pod may be created."""
-_PORTS = [(probe, action, "port") for probe in ("startupProbe", "readinessProbe", "livenessProbe") for action in ("httpGet", "tcpSocket")]
+_PROBED_PORTS = [f"{probe}Probe.{action}.port" for probe in ("startup", "readiness", "liveness") for action in ("httpGet", "tcpSocket")]
 
 
 def missing_targets(change: Change) -> Iterator[Finding]:
@@ -131,14 +131,12 @@ def container_fields(change: Change) -> Iterator[Finding]:
     """Variables that a container has twice, which server-side apply rejects; and probes of ports without that name, which a kubelet rejects."""
     for key, manifest, before in change.each():
         for path, container in containers(manifest.body):
-            names = [each.get("name") for each in container.get("env") or () if isinstance(each, Mapping)]
+            names = [name for _, name in select(container, "env.*.name")]
             if twice := next((name for name in names if names.count(name) > 1), None):
                 reason = f"{twice} is written twice: the last value counts, and server-side apply (Helm 4, Flux) rejects the object"
                 yield finding("doubled", key, text_of((*path, "env")), reason, manifest)
-            ports = {port.get("name") for port in container.get("ports") or () if isinstance(port, Mapping)}
-            for field in _PORTS:
-                port = value_at(container, field)
-                if isinstance(port, str) and not port.isdigit() and port not in ports:
+            for field, port in (match for probe in _PROBED_PORTS for match in select(container, probe)):
+                if is_unnamed(port, [container]):
                     code = "old" if before is not None and value_at(before.body, path) == container else "unready"
                     lacks = f"no port of container {container.get('name')} is named {port!r}"
                     reason = f"{lacks}, so the probe fails and its pods are never Ready"

@@ -123,8 +123,9 @@ class Rollout:
                 result.declared[key] = manifest
                 if self.deployer.is_hook(manifest) and "before-hook-creation" in self.deployer.deletion_of(manifest):
                     self._delete(manifest)
-            existed = session.get(key, manifest.api_version) is not None
-            if existed and (several := session.contested(manifest, self.deployer.manager)):
+            old = session.get(key, manifest.api_version)
+            existed = old is not None
+            if old is not None and (several := session.contested(manifest, old, self.deployer.manager)):
                 result.contested[key] = several
             live = self._sent(manifest, key, dry_run=dry_run, existed=existed)
             if not dry_run:

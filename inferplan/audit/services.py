@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from inferplan.audit.deployed import Change
 from inferplan.audit.manifest import Manifest, finding
 from inferplan.audit.merge import differences
-from inferplan.audit.templates import containers
+from inferplan.audit.templates import containers, is_unnamed, select
+from inferplan.kube.paths import text_of
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.timeouts import spelled
 from inferplan.review.findings import Finding
@@ -70,10 +71,6 @@ def _stops_first(manifest: Manifest | None) -> bool:
 
 
 def _unnamed_port(manifest: Manifest, servers: Mapping[Key, Manifest]) -> tuple[str, str] | None:
-    several = (container for each in servers.values() for _, container in containers(each.body))
-    names = {port.get("name") for container in several for port in container.get("ports") or ()}
-    for index, port in enumerate(manifest.spec.get("ports") or ()):
-        target = port.get("targetPort")
-        if isinstance(target, str) and not target.isdigit() and target not in names:
-            return f"spec.ports[{index}].targetPort", target
-    return None
+    several = [container for each in servers.values() for _, container in containers(each.body)]
+    ports = select(manifest.body, "spec.ports.*.targetPort")
+    return next(((text_of(path), port) for path, port in ports if is_unnamed(port, several)), None)

@@ -95,12 +95,11 @@ class Session:
             self._list(resource)[key.namespace, key.name] = live
         return live
 
-    def contested(self, manifest: Manifest, manager: str) -> list[tuple[str, str]]:
-        """The fields of a live object that another manager set otherwise, each with the API server's words."""
-        key = self.key(manifest)
-        live = self.get(key, manifest.api_version)
-        if live is None or all(_is_own(each.manager, manager) for each, _ in entries(live)):
+    def contested(self, manifest: Manifest, live: Object, manager: str) -> list[tuple[str, str]]:
+        """The fields of the object `live` that another manager set otherwise, each with the API server's words."""
+        if all(_is_own(each.manager, manager) for each, _ in entries(live)):
             return []
+        key = self.key(manifest)
         try:
             path = self.resource(manifest).path(key.namespace, key.name)
             self.api.apply(path, _body(manifest, key), manager=manager, dry_run=True)

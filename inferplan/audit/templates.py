@@ -1,7 +1,7 @@
 """Pod templates in manifests: where they are, what they request, and which objects they name."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -87,6 +87,12 @@ def references(body: Mapping[str, Any]) -> Iterator[Reference]:
                 keys |= {str(port): text_of(inner) for inner, port in ports if isinstance(port, int | str)}
                 namespace = str(place.get("namespace") or "")
                 yield Reference(kind=kind, name=name, field=field, keys=keys, api_version=TABLE["targets"][kind], namespace=namespace)
+
+
+def is_unnamed(port: Any, several: Iterable[Mapping[str, Any]]) -> bool:
+    """True if `port` is a name that no port of the containers `several` has."""
+    names = {name for container in several for _, name in select(container, "ports.*.name")}
+    return isinstance(port, str) and not port.isdigit() and port not in names
 
 
 def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
