@@ -18,17 +18,14 @@ MIN_BITS = 128
 # The characters of an Authorization header (token68 of RFC 9110); none of them has a meaning in nginx's syntax.
 _CHARACTERS = "A-Za-z0-9._~+/=-"
 _OURS = f"{PREFIX}_", f"{SERVER_PREFIX}_"
+_HIDDEN = f"[{_CHARACTERS}]{{{MIN_CHARACTERS - TAIL},{MAX_CHARACTERS - TAIL}}}"
+IMPORTED_KEY_PATTERN = f"(?!{PREFIX}_|{SERVER_PREFIX}_){_HIDDEN}(?<tail>[{_CHARACTERS}]{{{TAIL}}})"
+"""A PCRE for imported keys that captures the last characters as `tail`; derived keys do not match."""
 _FORM = re.compile(f"[{_CHARACTERS}]+")
 _REMEDY = "Generate one with: openssl rand -hex 32"
 
 ImportedKeys = Mapping[tuple[str, int], str]
 """Imported keys by consumer and version. Secret values: keep them only until they are hashed."""
-
-
-def imported_key_pattern(tail: str) -> str:
-    """Return a PCRE for imported keys that captures the last characters as `tail`; derived keys do not match."""
-    hidden = f"{{{MIN_CHARACTERS - TAIL},{MAX_CHARACTERS - TAIL}}}"
-    return f"(?!{PREFIX}_|{SERVER_PREFIX}_)[{_CHARACTERS}]{hidden}(?<{tail}>[{_CHARACTERS}]{{{TAIL}}})"
 
 
 def tail_of(key: str) -> str:

@@ -27,7 +27,10 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 NAME_PATTERN = "[a-z][-a-z0-9]{0,62}"
 VERSION_PATTERN = "[1-9][0-9]{0,5}"
 _SECRET_PATTERN = f"[0-9A-Za-z]{{{SECRET_DIGITS}}}"
-_CHECK_PATTERN = f"[0-9A-Za-z]{{{CHECK_DIGITS}}}"
+PRINTED_PATTERN = (
+    f"{PREFIX}_(?<owner>{NAME_PATTERN})_(?<version>{VERSION_PATTERN})_{_SECRET_PATTERN}_(?<check>[0-9A-Za-z]{{{CHECK_DIGITS}}})"
+)
+"""A PCRE for printed keys that captures the consumer as `owner`, the version and the checksum."""
 
 PROXY_SECRET = "gateway-keys"  # noqa: S105 - the name of a Secret, not its content
 """The Secret that nginx mounts: hashes of the consumers' keys, and the keys of the model servers."""
@@ -41,12 +44,6 @@ SECRET_KEY = "api-key"  # noqa: S105 - the name of a field, not its content
 """The field of a consumer's or server's Secret that contains the key."""
 NEXT_KEY = "next-api-key"
 """The field of a server's Secret with the key that the gateway sends once `previousApiKeySeed` is removed."""
-
-
-def printed_pattern(consumer: str, version: str, check: str = "") -> str:
-    """Return a PCRE for printed keys that captures the public part as `consumer` and `version`, and the checksum as `check`."""
-    last = f"(?<{check}>{_CHECK_PATTERN})" if check else _CHECK_PATTERN
-    return f"{PREFIX}_(?<{consumer}>{NAME_PATTERN})_(?<{version}>{VERSION_PATTERN})_{_SECRET_PATTERN}_{last}"
 
 
 def seed_error(seed: str) -> str | None:

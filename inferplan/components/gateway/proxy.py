@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from inferplan.components.gateway import answers, keys, routes
 from inferplan.components.gateway.consumer_spec import ConsumerSpec, connection_limits, rate_limits, retry_delays
-from inferplan.components.gateway.imported_keys import imported_key_pattern
+from inferplan.components.gateway.imported_keys import IMPORTED_KEY_PATTERN
 from inferplan.components.gateway.one_address import one_address_site
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.routes import SOCKET_KIND, serve_site
@@ -99,8 +99,8 @@ def _site(
         "idle_seconds": _IDLE_SECONDS if spec.access.has_proxy else _IDLE_SECONDS_OF_CLIENTS,
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
-        "key": keys.printed_pattern("owner", "version", "check"),
-        "imported_key": imported_key_pattern("tail") if any(each.imported_keys for each in consumers.values()) else "",
+        "key": keys.PRINTED_PATTERN,
+        "imported_key": IMPORTED_KEY_PATTERN if any(each.imported_keys for each in consumers.values()) else "",
         "server_tokens": bool(kinds & _TOKEN_KINDS),
         # Metadata comes first, where nothing in it can look like the end of a call.
         "head": "[^|]*\\|" if grpc else "",

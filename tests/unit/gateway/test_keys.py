@@ -53,10 +53,10 @@ def test_a_printed_key_reads_back_as_what_it_was_made_of(name, version):
     printed = keys.consumer_key(SEED, name, version)
     read = read_key(printed)
     assert (read.consumer, read.version) == (name, version)
-    pattern = keys.printed_pattern("who", "which").replace("(?<", "(?P<")
+    pattern = keys.PRINTED_PATTERN.replace("(?<", "(?P<")
     matched = re.fullmatch(pattern, printed)
     assert matched is not None
-    assert (matched["who"], int(matched["which"])) == (name, version)
+    assert (matched["owner"], int(matched["version"])) == (name, version)
 
 
 @given(st.tuples(NAMES, VERSIONS), st.tuples(NAMES, VERSIONS))
