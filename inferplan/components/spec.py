@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
-
 Comparable = TypeVar("Comparable", str, int)
 AnyFacts = TypeVar("AnyFacts", bound=Facts)
 
@@ -204,6 +203,15 @@ Labels = dict[LabelKey, LabelValue]
 def duplicates(values: Iterable[Comparable]) -> list[Comparable]:
     """Return the values that occur more than once, each once, sorted."""
     return sorted(value for value, count in Counter(values).items() if count > 1)
+
+
+def _once(names: list[str]) -> Iterator[str]:
+    if repeated := duplicates(names):
+        yield f"{', '.join(repeated)} is listed more than once. List each name once."
+
+
+LISTED_ONCE = checked(_once)
+"""Rejects a list that names something twice."""
 
 
 class FieldError(ValueError):

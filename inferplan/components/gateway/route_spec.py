@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints
 
-from inferplan.components.spec import DnsLabel, Spec, duplicates, rule
+from inferplan.components.spec import LISTED_ONCE, DnsLabel, Spec, rule
 from inferplan.kube.facts import RouteFacts
 
 PublicName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$", max_length=128)]
@@ -19,24 +19,17 @@ class RouteSpec(Spec):
 
     backends: Annotated[dict[DnsLabel, Annotated[int, Field(strict=True, ge=0, le=1000)]], Field(min_length=1, max_length=16)]
     """The models that answer, each with its share of the requests as a weight. 0 leaves a model to requests with the header only."""
-    aliases: Annotated[list[PublicName], Field(max_length=16)] = []
+    aliases: Annotated[list[PublicName], Field(max_length=16), LISTED_ONCE] = []
     """Further names of the route."""
     fallback: DnsLabel | None = None
     """The model that answers if no replica of the selected one is ready. Default: none."""
-    consumers: list[DnsLabel] = []
+    consumers: Annotated[list[DnsLabel], LISTED_ONCE] = []
     """Consumers that may call the route, also if they may not call its models by name. Default: none."""
 
     @rule
     def _require_weight(self) -> Iterator[str]:
         if not any(self.backends.values()):
             yield "Every weight of backends is 0, so no model would answer. Give one model a weight from 1 to 1000."
-
-    @field_validator("aliases", "consumers")
-    @classmethod
-    def _reject_duplicates(cls, names: list[str]) -> list[str]:
-        if repeated := duplicates(names):
-            raise ValueError(f"{', '.join(repeated)} is listed more than once. List each name once.")
-        return names
 
     @property
     def shares(self) -> dict[str, float]:

@@ -4,14 +4,13 @@ They are plain data, so that programs in every language can pass them on, or wri
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import pulumi
 from pulumi.resource import DependencyResource
 from pydantic import Field, SkipValidation, model_validator
 
-from inferplan.components.handles import Endpoint, ModelMount, ModelSource, ObjectStore, VolumeClaim
+from inferplan.components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim
 from inferplan.components.nodes.spec import ExistingPool
 from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.components.spec import Bytes, DnsLabel, FieldError, Spec, rule
@@ -133,8 +132,3 @@ class ModelFilesHandle(Spec):
         """Return the section `weights` of a stack file for these files."""
         values = {"store": self.store.name, "path": self.path, "revision": self.revision, "size": self.size}
         return {key: value for key, value in values.items() if value is not None}
-
-
-def endpoint_values(endpoint: Endpoint) -> dict[str, Any]:
-    """Return `endpoint` as plain data, without what is not set."""
-    return {key: value for key, value in asdict(endpoint).items() if value not in (None, ())}

@@ -1,7 +1,7 @@
 """One public component per engine, made from the engine's specification: an engine that the union has is a component."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import pulumi
@@ -10,7 +10,7 @@ from inferplan.components.gateway.gateway import GATEWAY_PODS
 from inferplan.components.gateway.keys import server_key_ref
 from inferplan.components.handles import ModelMount
 from inferplan.components.public import args as types
-from inferplan.components.public.handles import ModelFilesHandle, PoolHandle, endpoint_values, handle, plain_values
+from inferplan.components.public.handles import ModelFilesHandle, PoolHandle, handle, plain_values
 from inferplan.components.public.inputs import Check, Extra, Inputs
 from inferplan.components.public.storage import NAMESPACE
 from inferplan.components.serving.engine import Site
@@ -81,7 +81,7 @@ class ModelService(pulumi.ComponentResource):
         super().__init__(f"inferplan:index:{component}", name, {"spec": spec.intent()}, opts)
         served = engine_of(cast("ModelSpec", spec)).serve(name, spec, site, opts=pulumi.ResourceOptions(parent=self))
         start = sum(each.seconds for each in first_request(pool.name, spec, pool, adds_nodes=False)) if spec.scaling else 0
-        self.endpoint = handle(endpoint_values(counted(served, spec, start)))
+        self.endpoint = handle({key: value for key, value in asdict(counted(served, spec, start)).items() if value not in (None, ())})
         first = served.protocols[0]
         self.url = pulumi.Output.concat("http://", served.host, ".", site.namespace, f".svc:{first.port}{first.path}")
         self.register_outputs({"endpoint": self.endpoint, "url": self.url})

@@ -12,7 +12,7 @@ from inferplan.components.preheat.spec import ArtifactSpec, PreheatSpec
 from inferplan.components.serving.affinity import AffinitySpec
 from inferplan.components.serving.pod_settings import RESERVED_ENV, EnvValue, ModelResources, PodSettings
 from inferplan.components.serving.scaling_spec import ReplicaRange
-from inferplan.components.spec import Bytes, DnsLabel, PinnedImage, Spec, SpecError, duplicates, rule
+from inferplan.components.spec import LISTED_ONCE, Bytes, DnsLabel, PinnedImage, Spec, SpecError, rule
 from inferplan.components.storage.spec import WeightsSpec
 
 
@@ -35,15 +35,8 @@ class CalledModel(Spec):
     """The engine's build for CPUs, with which a rehearsal answers; None if it has none."""
 
     engine: str
-    consumers: list[DnsLabel] = []
+    consumers: Annotated[list[DnsLabel], LISTED_ONCE] = []
     """Consumers whose keys open this model. Default: none."""
-
-    @field_validator("consumers")
-    @classmethod
-    def _consumers_are_named_once(cls, consumers: list[str]) -> list[str]:
-        if repeated := duplicates(consumers):
-            raise ValueError(f"{', '.join(repeated)} is listed more than once. List each consumer once")
-        return consumers
 
     @property
     def takes_prompts(self) -> bool:
