@@ -98,24 +98,23 @@ def boundary(workspace: Workspace) -> str:
 def _without_context(workspace: Workspace) -> Finding:
     cluster, repeat = workspace.settings.cluster, f"inferplan doctor {workspace.typed} --context"
     if cluster.is_created:
-        return unknown(f"not asked: the cluster does not exist before the first update. Once it exists: {repeat} NAME")
+        return unknown(f"not asked: the cluster does not exist before the first update. Once it exists: {repeat} NAME", check="cluster")
     command = cluster.context_command
     remedy = f"{command} && {repeat} {getattr(cluster, 'name', '')}" if command else f"{repeat} NAME"
-    return unknown("not asked: the stack file names no context of a kubeconfig", remedy)
+    return unknown("not asked: the stack file names no context of a kubeconfig", remedy, check="cluster")
 
 
 def _cluster(workspace: Workspace, recording: Recording, context: str | None) -> list[Finding]:
     if workspace.simulated:
-        return run_checks({"cluster": lambda _: [ok("the stack runs on the simulated cluster, which needs no preparation")]}, None)
+        return [ok("the stack runs on the simulated cluster, which needs no preparation", check="cluster")]
     if context is None:
-        return run_checks({"cluster": lambda _: [_without_context(workspace)]}, None)
+        return [_without_context(workspace)]
     kubectl = f"kubectl --context {context}"
     with _reader(Kubectl(context)) as ask:
         get = permission_aware(ask, kubectl)
         try:
             version = get("/version")["gitVersion"]
         except OperationError as failed:
-            problem = error(str(failed), f"{kubectl} get --raw /version")
-            return run_checks({"cluster": lambda _: [problem]}, None)
+            return [error(str(failed), f"{kubectl} get --raw /version", check="cluster")]
         cluster = ExaminedCluster(workspace.settings, recording, LiveCluster(get), context, workspace.typed)
         return run_checks({"cluster": lambda _: [ok(f"context {context} answers, Kubernetes {version}")], **CLUSTER_CHECKS}, cluster)

@@ -60,9 +60,7 @@ def _takes_logs(account: ExaminedAccount, name: str, source: str, bucket: str) -
         raise DeniedError(
             f"AWS denies s3:ListBucket on {bucket}", permission="s3:ListBucket", remedy=f"aws s3api head-bucket --bucket {bucket}"
         )
-    # us-east-1 has no name there, and an old bucket of eu-west-1 is in EU.
-    place = account.ask("s3", "get_bucket_location", Bucket=bucket).get("LocationConstraint") or "us-east-1"
-    region = {"EU": "eu-west-1"}.get(place, place)
+    region = account.world.bucket_region(bucket)
     if region != account.region:
         yield error(
             f"storage {name}: access-log bucket {bucket} is in {region}, and S3 logs of {source} only to {account.region}",

@@ -74,9 +74,6 @@ def _groups(world: World, target: Row) -> list[str]:
 def _(world: World) -> Iterator[Values]:
     for name, store in world.sections.storage.items():
         if isinstance(store, S3StoreSpec) and store.endpoint is None and store.create is None:
-            answer = world.find("s3", "get_bucket_location", Bucket=store.bucket)
-            # us-east-1 has no name there, and an old bucket of eu-west-1 is in EU.
-            place = None if answer is None else answer.get("LocationConstraint") or "us-east-1"
-            live, expected = {"EU": "eu-west-1"}.get(place or "", place), store.region or world.cluster.region
+            live, expected = world.bucket_region(store.bucket), store.region or world.cluster.region
             if live not in (None, expected):
                 yield {"store": name, "bucket": store.bucket, "live": live, "expected": expected}

@@ -45,6 +45,13 @@ class World:
                 return None
             raise
 
+    def bucket_region(self, bucket: str) -> str | None:
+        """The region of `bucket`, None if it does not exist."""
+        answer = self.find("s3", "get_bucket_location", Bucket=bucket)
+        # us-east-1 has no name there, and an old bucket of eu-west-1 is in EU.
+        place = None if answer is None else answer.get("LocationConstraint") or "us-east-1"
+        return "eu-west-1" if place == "EU" else place
+
     @cached_property
     def pools(self) -> Mapping[str, EksPool]:
         return {name: pool for name, pool in self.sections.node_pools.items() if isinstance(pool, EksPool)}
