@@ -1,7 +1,7 @@
 """Pods and Jobs: resources, tokens, placement and labels."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from inferplan.kube.names import MANAGED_BY_LABEL
 from inferplan.policies.engine.fields import Field
@@ -43,11 +43,11 @@ def object_require_managed_by(object_: Resource, _: Parameters) -> Violations:
     yield from violations(object_.at("metadata", "labels", MANAGED_BY_LABEL), lambda field: not field.text(), "is not set")
 
 
-def _disable_service_links(pod: PodTemplate) -> Iterator[Edit]:
-    yield Edit(pod.at("enableServiceLinks").keys, value=False)
+def _set_false(key: str) -> Callable[[PodTemplate | Resource], list[Edit]]:
+    return lambda part: [Edit(part.at(key).keys, value=False)]
 
 
-@resource_rule(PODS, remediate=_disable_service_links)
+@resource_rule(PODS, remediate=_set_false("enableServiceLinks"))
 def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Violations:
     if not pod.partial:
         yield from must_be(pod.at("enableServiceLinks"), value=False)
@@ -57,18 +57,10 @@ def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Violations:
 _LONGEST_TOKEN = 86400
 
 
-def _disable_token_mount(part: PodTemplate | Resource) -> Iterator[Edit]:
-    yield Edit(part.at("automountServiceAccountToken").keys, value=False)
+TOKENS = pod_subject("tokens", lambda resource: [resource] if resource.kind == ACCOUNT else resource.parts(PODS), ACCOUNT)
 
 
-def _pods_or_account(resource: Resource) -> Iterator[PodTemplate | Resource]:
-    yield from [resource] if resource.kind == ACCOUNT else resource.parts(PODS)
-
-
-TOKENS = pod_subject("tokens", _pods_or_account, ACCOUNT)
-
-
-@resource_rule(TOKENS, remediate=_disable_token_mount)
+@resource_rule(TOKENS, remediate=_set_false("automountServiceAccountToken"))
 def pod_disallow_token_mount(part: PodTemplate | Resource, parameters: Parameters) -> Violations:
     if isinstance(part, Resource) or not part.partial:
         yield from must_be(part.at("automountServiceAccountToken"), value=False)
