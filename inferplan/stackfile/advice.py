@@ -23,7 +23,6 @@ _SECRET_TEXT = re.compile(
 _HARMLESS = re.compile(r"true|false|[0-9.]{0,4}|\$\(\w+\)|<.*>|(/[\w.-]+)+|file:.+|", re.IGNORECASE)
 _SHORTENED_COMMIT = re.compile(r"[0-9a-f]{7,39}")
 
-
 # Keys of older releases, below an entry of a section, with the keys of today.
 _RENAMED = (
     ("nodePools", (), "machine", "instanceType"),

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from inferplan.components.naming import MAX_NAME, bounded
-from inferplan.components.nodes.accelerators import lookup
 from inferplan.components.preheat.spec import artifact_job
 from inferplan.components.serving.spec import ModelSpec
 from inferplan.components.spec import KeyPath, SpecError
@@ -56,7 +55,7 @@ def _direct_errors(name: str, model: ModelSpec, store: str, settings: StackSetti
     """Check a model whose engine reads `store` without a preheat."""
     path = ("models", name, model.stored_files_field, "store")
     source, pool = settings.storage[store], settings.node_pools.get(model.pool)
-    on_gaudi = pool is not None and pool.accelerator is not None and lookup(pool.accelerator).vendor == "habana"
+    on_gaudi = pool is not None and pool.vendor == "habana"
     if source.mountable:
         yield from _node_disk_pool_errors(name, model.pool, store, source, path)
         return

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from inferplan.components.nodes.accelerators import lookup
 from inferplan.components.spec import SpecError
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.errors import shown
@@ -19,7 +18,7 @@ _WRITTEN = re.compile(
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     for name, model in settings.models.items():
         pool = settings.node_pools.get(model.pool)
-        on_gaudi = pool is not None and pool.accelerator is not None and lookup(pool.accelerator).vendor == "habana"
+        on_gaudi = pool is not None and pool.vendor == "habana"
         volumes = [*model.scratch_paths.values(), "/dev/shm", *(["/var/log/habana_logs"] if on_gaudi else [])]  # noqa: S108 - paths in a container
         for path, key, text in free_values(model):
             for file in [] if _WRITTEN.search(key) else _PATH.findall(text):
