@@ -7,7 +7,6 @@ inputs, parents and dependencies, typed by the same SDK, with none of our code l
 import functools
 import gc
 import importlib
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
+from pydantic.alias_generators import to_snake
 
 from benchmarks.measuring import Result, at_most, models_section, unbounded
 from inferplan.infra.compose import compose
@@ -127,8 +127,4 @@ def _arguments(each: Registration) -> dict[str, Any]:
     inputs = reveal(each.inputs)
     if not each.custom or each.type == _NODE:
         return inputs
-    return {_snake(key): value for key, value in inputs.items() if key not in ("apiVersion", "kind")}
-
-
-def _snake(key: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", key).lower()
+    return {to_snake(key): value for key, value in inputs.items() if key not in ("apiVersion", "kind")}
