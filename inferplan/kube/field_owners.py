@@ -34,13 +34,11 @@ live value while no one else has written the field, and send nothing once a scal
 provider 4.32). Ray's autoscaler changes the RayCluster that KubeRay creates, and never our RayService.
 """
 
-
 SCALER_BOUNDS: Final = {
     "HorizontalPodAutoscaler": (("minReplicas", 1), ("maxReplicas", 1)),
     "ScaledObject": (("minReplicaCount", 0), ("maxReplicaCount", 100)),
 }
 """By kind of a scaler, the fields of the least and the most replicas, each with its default."""
-
 
 _QUEUED: Final = ("spec.suspend", "spec.template.spec.nodeSelector", "spec.template.spec.tolerations")
 """Paths that Kueue changes in a Job that it admits: it starts the Job, and places its pods on the nodes of a flavor."""

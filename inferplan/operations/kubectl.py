@@ -127,7 +127,6 @@ class ContainerLog:
 
 def read_logs(workspace: Workspace, model: str, *, context: str | None, lines: int) -> list[ContainerLog]:
     """The last `lines` of each container of `model`, init containers first, of its preheat and its engine build. Raises OperationError."""
-
     settings = workspace.settings
     if model not in settings.models:
         raise RequestError(unknown("model", model, settings.models, owner=workspace.stack))

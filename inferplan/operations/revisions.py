@@ -36,26 +36,18 @@ def commit_of(root: Path, revision: str) -> str:
     return commit.stdout.decode().strip()
 
 
-def check_out(root: Path, commit: str, place: Path) -> None:
-    """Write the files of `commit` to the new folder `place`. Raises OperationError if git cannot."""
-    worktree = git(root, "worktree", "add", "--quiet", "--detach", str(place), commit)
-    if worktree.returncode:
-        raise OperationError(f"{commit[:12]} cannot be checked out: {worktree.stderr.decode(errors='replace').strip()}")
-
-
-def remove(root: Path, place: Path) -> None:
-    git(root, "worktree", "remove", "--force", str(place))
-
-
 @contextlib.contextmanager
 def checked_out(root: Path, commit: str) -> Iterator[Path]:
+    """A folder with the files of `commit`, removed after the block. Raises OperationError if git cannot check them out."""
     folder = Path(tempfile.mkdtemp(prefix="inferplan-"))
     place = folder / commit[:12]
     try:
-        check_out(root, commit, place)
+        worktree = git(root, "worktree", "add", "--quiet", "--detach", str(place), commit)
+        if worktree.returncode:
+            raise OperationError(f"{commit[:12]} cannot be checked out: {worktree.stderr.decode(errors='replace').strip()}")
         yield place
     finally:
-        remove(root, place)
+        git(root, "worktree", "remove", "--force", str(place))
         shutil.rmtree(folder, ignore_errors=True)
 
 

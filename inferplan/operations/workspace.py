@@ -26,7 +26,7 @@ from inferplan.operations.project import (
 )
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.rehearsal.progress import Progress
-from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretsError, open_secrets, with_placeholder
+from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, OpenedSecrets, SecretsError, open_secrets, with_placeholder
 from inferplan.stackfile.encrypted import position_of
 from inferplan.stackfile.imported_keys import with_secrets
 from inferplan.stackfile.reader import PROJECT, SEED_KEY, StackFile, read_stack
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from inferplan.rehearsal.cluster import Cluster
     from inferplan.rehearsal.engine.apply.run import Outcome
     from inferplan.rehearsal.engine.wait.object_events import Listener
-    from inferplan.rehearsal.secrets import OpenedSecrets
 
 
 @dataclass(frozen=True)

@@ -50,12 +50,10 @@ class Query:
 # A metric of the nginx gateway (inferplan/components/gateway/payload/requests.js).
 IN_FLIGHT_QUERY = Query(f"sum(inferplan_gateway_requests_in_flight{{{MODEL}}})")
 
-
 IN_FLIGHT = ScalingSignals.model_validate({"requestsInFlight": 8})
 """Of engines without a signal of their own."""
 QUEUE_TIME = ScalingSignals.model_validate({"queueMilliseconds": 100})
 """Of engines behind Triton."""
-
 
 POLLING_SECONDS = 15
 """Seconds between two questions of KEDA, as in vLLM's production stack (its KEDA example, 2026-08)."""

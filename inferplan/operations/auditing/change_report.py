@@ -22,7 +22,6 @@ from inferplan.review.report import Report, make_report
 
 _PROJECT = "audit"
 
-
 # The first two are about Pulumi programs; the third rejects every envFrom, which most charts have.
 _LEVELS = {
     "stack-disallow-several-providers": Level.DISABLED,

@@ -16,7 +16,6 @@ from inferplan.operations.errors import OperationError, one_line
 if TYPE_CHECKING:
     import urllib3
 
-
 # gRPC's codes for the HTTP statuses of the gateway (inferplan/components/gateway/answers.py).
 _STATUSES = {"UNAUTHENTICATED": 401, "NOT_FOUND": 404, "UNIMPLEMENTED": 404, "RESOURCE_EXHAUSTED": 429, "DEADLINE_EXCEEDED": 504}
 

@@ -19,7 +19,6 @@ _REMEDIES = {
 _REDIRECT = "If that is the gateway, name it with --gateway URL"
 _OTHERWISE = "The server of {model} rejects the request itself"
 
-
 ANSWER = "answer"
 # What the fields of a message of OpenAI's API hold; vLLM calls the second one `reasoning`, older versions `reasoning_content`.
 _FIELDS = {"content": ANSWER, "reasoning": "reasoning", "reasoning_content": "reasoning", "refusal": "a refusal"}

@@ -79,7 +79,6 @@ def _heredoc(text: str) -> str:
 # What enters a template is quoted by these, each for the language of the template.
 _FILTERS = (("py", repr), ("sh", shlex.quote), ("json", json.dumps), ("js", json.dumps), ("cpp", _cpp), ("heredoc", _heredoc))
 
-
 # KServe datatype: its type in C++, and the constant there. 16-bit floats are bits in C++: 0.5 is 0x3800 in FP16, 0x3f00 in BF16.
 _CPP = {
     "BOOL": ("uint8_t", "1"),

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from inferplan.components.storage.spec import WeightsSpec
     from inferplan.operations.workspace import Workspace
 
-
 _JOB = "kubernetes:batch/v1:Job"
 # The variables by which rclone and huggingface_hub find the source; the others stay in the container.
 _SOURCE_VARIABLES = ("RCLONE_CONFIG_", "AWS_REGION", "HF_ENDPOINT")

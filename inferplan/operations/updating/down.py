@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from inferplan.rehearsal.engine.apply.run import Outcome
     from inferplan.rehearsal.engine.wait.object_events import Listener
 
-
 _PROTECTED = (
     "note: protected resources stay, and so does what they depend on; to delete a store or the cluster as well, write "
     "retain: false or protect: false under it, run inferplan up {stack}, then inferplan down {stack}"

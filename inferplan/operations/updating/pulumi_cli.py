@@ -51,7 +51,6 @@ def answer(arguments: list[str], environment: Mapping[str, str]) -> str:
 
 def run(arguments: list[str], environment: Mapping[str, str], *, output: int | None = None) -> None:
     """Run `pulumi` on the user's terminal, its standard output to the descriptor `output` if that is set. Raises OperationError that says what failed, why, and what to do next."""
-
     verb, stack = arguments[0], arguments[2]
     with tempfile.TemporaryDirectory(prefix="inferplan-events-") as folder:
         log = Path(folder) / "events.ndjson"
@@ -107,10 +106,9 @@ def failures_of(events: Iterable[Mapping[str, Any]]) -> list[Failure]:
         if message.get("severity") != "error":
             continue
         text = _COLOUR.sub("", str(message.get("message", ""))).strip()
+        urn = str(message.get("urn") or "")
         if not _TRACEBACK.search(text) and not _EMPTY.search(text):
-            failures[Failure(urn="" if "pulumi:pulumi:Stack" in str(message.get("urn")) else str(message.get("urn") or ""), text=text)] = (
-                None
-            )
+            failures[Failure(urn="" if "pulumi:pulumi:Stack" in urn else urn, text=text)] = None
     return [each for each in failures if each.urn] or list(failures)
 
 

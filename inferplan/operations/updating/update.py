@@ -5,6 +5,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -127,11 +128,8 @@ def _check_passphrase(workspace: Workspace) -> None:
 
 
 def patch_simulated_volume(cluster: Cluster, name: str, patch: Mapping[str, Any]) -> None:
-    api = cluster.api()
-    try:
+    with closing(cluster.api()) as api:
         api.request("PATCH", f"/api/v1/persistentvolumes/{name}", patch, media="application/merge-patch+json")
-    finally:
-        api.close()
 
 
 def check_target(workspace: Workspace, target: UpdateTarget, recording: Recording) -> None:

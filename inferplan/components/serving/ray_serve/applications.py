@@ -35,7 +35,6 @@ RemoteArchive = Annotated[
     Field(description="A zip archive that every node can fetch: s3://, gs:// or https://."),
 ]
 
-
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,63}$")]
 # Credentials, identity, and headers that frame or route a request.
 _SET_BY_GATEWAY = re.compile(
@@ -196,7 +195,6 @@ class LlmApplication(ParallelSizes, _Application):
 
 
 AnyApplication = Annotated[CustomApplication | LlmApplication, Field(discriminator="kind")]
-
 
 IDLE_SECONDS = 60
 
