@@ -172,10 +172,14 @@ def files() -> dict[str, str]:
 
     return {
         "inferplan/components/__init__.pyi": package_text(COMPONENTS),
-        # `_inputs` is not an output, so Pulumi must not see it.
-        "inferplan/components/public/args.pyi": Stub().text({each.__name__: each._inputs for each in COMPONENTS}),  # noqa: SLF001 - see above
+        "inferplan/components/public/args.pyi": args_text(COMPONENTS),
         "schemas/pulumi-package.json": schema_text(),
     }
+
+
+def args_text(components: Iterable[type]) -> str:
+    """Return args.pyi for `components`."""
+    return Stub().text({each.__name__: each._inputs for each in components})  # noqa: SLF001 - not an output, so Pulumi must not see it
 
 
 def package_text(components: Iterable[type]) -> str:

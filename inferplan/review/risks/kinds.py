@@ -93,11 +93,6 @@ def _row(type_: str) -> tuple[int, dict[str, Any]]:
     return next(rows, (len(_kinds()), table("review/data/kinds.toml")["unknown"]))
 
 
-def judges_components(type_: str) -> bool:
-    """True if a component of `type_` is judged by its type, not by its resources alone."""
-    return type_.partition(":")[0] in table("review/data/kinds.toml")["judged_components"]
-
-
 @cache
 def rules_for(type_: str) -> tuple[PropertyRule, ...]:
     return tuple(rule for rule in _property_rules() if rule.type.fullmatch(type_))

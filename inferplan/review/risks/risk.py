@@ -8,8 +8,9 @@ from inferplan.kube.paths import mapping
 from inferplan.review.reading.changes import PropertyChange
 from inferplan.review.reading.events import Step
 from inferplan.review.rendering.text import clean, joined, transition
-from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE, ROUTINE, Meaning, is_known, judges_components, meaning_of, owned
+from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE, ROUTINE, Meaning, is_known, meaning_of, owned
 from inferplan.review.risks.properties import Match, matches
+from inferplan.tables import table
 
 REPLACED, CHANGES = "replaced", "changes"
 # Pulumi rejects the update before it changes anything.
@@ -83,7 +84,8 @@ def gone(urn: str, type_: str) -> Risk:
 def _is_component(step: Step) -> bool:
     """True for a component of a user's own: its resources are judged one by one. What a provider expands is not listed so."""
     state = step.new or step.old
-    return state is not None and not state.custom and not judges_components(step.type)
+    judged = table("review/data/kinds.toml")["judged_components"]
+    return state is not None and not state.custom and step.type.partition(":")[0] not in judged
 
 
 def _matters(type_: str) -> bool:
