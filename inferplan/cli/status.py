@@ -83,20 +83,13 @@ def _print_tables(state: StackState, console: Console, *, commands: Iterable[tup
 
 def _tables(state: StackState) -> Iterator[tuple[str, tuple[str, ...], list[Row]]]:
     """Title, columns and rows of each table."""
-    columns: tuple[str, ...] = ("pool", "accelerator", "nodes ready", "accelerators used", "free")
-    yield (
-        "pools",
-        columns,
-        [(each.name, each.accelerator, _ratio(each.nodes_ready, each.nodes), *_accelerators(each)) for each in state.pools],
-    )
-    columns = ("queue", "pools", "admitted", "waiting", "state", "message")
-    queues = state.queues
-    yield (
-        "queues",
-        columns,
-        [(each.name, ", ".join(each.pools), str(each.admitted), str(each.pending), _state(each.state), each.message) for each in queues],
-    )
-    columns = ("name", "into", "round", "state", "message")
+    pools: list[Row] = [(each.name, each.accelerator, _ratio(each.nodes_ready, each.nodes), *_accelerators(each)) for each in state.pools]
+    yield "pools", ("pool", "accelerator", "nodes ready", "accelerators used", "free"), pools
+    queues: list[Row] = [
+        (each.name, ", ".join(each.pools), str(each.admitted), str(each.pending), _state(each.state), each.message) for each in state.queues
+    ]
+    yield "queues", ("queue", "pools", "admitted", "waiting", "state", "message"), queues
+    columns: tuple[str, ...] = ("name", "into", "round", "state", "message")
     yield "preheats", columns, [(each.name, each.share, str(each.round), _state(each.state), each.detail) for each in state.preheats]
     columns = ("name", "kind", "state", "message")
     yield "engine builds and benchmarks", columns, [(each.name, each.kind, _state(each.state), each.message) for each in state.jobs]
