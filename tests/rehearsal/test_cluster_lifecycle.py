@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -84,28 +82,6 @@ def test_a_second_start_reuses_the_same_processes(cluster):
     assert again == cluster
     assert running(cluster.directory) == before
     assert events == []
-
-
-@pytest.mark.usefixtures("own_state")
-def test_cluster_outlives_process_that_started_it_and_delete_spares_similar_processes(tmp_path):
-    subprocess.run([sys.executable, "-c", "from inferplan.rehearsal.cluster import start; start('outlive')"], check=True)
-    assert status("outlive") == "running"
-    made = start("outlive")
-    assert made.outcome == "reused"
-
-    impostor = tmp_path / "etcd"
-    impostor.symlink_to("/bin/sleep")
-    others = [
-        subprocess.Popen([impostor, "600"]),
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", f"{made.directory}/etcd"]),
-    ]
-    try:
-        delete("outlive")
-        assert [each.poll() for each in others] == [None, None]
-    finally:
-        for each in others:
-            each.kill()
-            each.wait()
 
 
 @pytest.mark.full

@@ -77,10 +77,32 @@ def one_of_each(directory):
 
 
 @pytest.fixture(scope="module")
-def victim(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
+def starts(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
+    """The results of two processes that started the cluster `victim` at the same time: outcome and uid of each."""
+    first = starting("victim", held_at="start etcd")
+    await_line(first, "start etcd")
+    second = starting("victim")
+    await_line(second, f"start the cluster victim: waiting for process {first.pid} that is doing the same")
+    outputs = [each.communicate("go on\n")[0] for each in (first, second)]
+    return [output.strip().splitlines()[-1].split()[1:] for output in outputs]
+
+
+@pytest.fixture(scope="module")
+def victim(starts):  # noqa: ARG001 - the cluster is theirs
     """A cluster that the tests of this file maim in turn; each leaves it working."""
     yield start("victim")
     delete("victim")
+
+
+def test_two_concurrent_starts_create_one_cluster_and_second_reports_its_wait(starts, victim):
+    assert [outcome for outcome, _ in starts] == ["created", "reused"]
+    assert {uid for _, uid in starts} == {victim.uid}
+    assert one_of_each(victim.directory)
+
+
+def test_cluster_outlives_processes_that_started_it(victim):
+    assert victim.outcome == "reused"
+    assert status("victim") == "running"
 
 
 @pytest.mark.parametrize("component", ["etcd", *in_full(*(each for each in COMPONENTS if each != "etcd"))])
@@ -211,25 +233,23 @@ def test_start_succeeds_after_start_that_was_killed_at_any_moment(own_state):
         delete("sweep")
 
 
-def test_two_concurrent_starts_create_one_cluster_and_second_reports_its_wait(own_state):
-    first = starting("both", held_at="start etcd")
-    await_line(first, "start etcd")
-    second = starting("both")
-    await_line(second, f"start the cluster both: waiting for process {first.pid} that is doing the same")
-    outputs = [each.communicate("go on\n")[0] for each in (first, second)]
-
-    results = [output.strip().splitlines()[-1].split() for output in outputs]
-    assert [each[:2] for each in results] == [["outcome", "created"], ["outcome", "reused"]]
-    assert results[0][2] == results[1][2]
-    assert one_of_each(own_state / "clusters" / "both")
-
-
-def test_delete_finishes_a_delete_that_was_killed(victim):
+def test_delete_finishes_a_delete_that_was_killed_and_spares_similar_processes(victim, tmp_path):
     """The last test of this file: the victim is gone."""
     made = start("victim")
     (victim.directory / "record.json").unlink()
     (victim.directory / "kubeconfig").unlink()
-
-    assert delete("victim")
+    impostor = tmp_path / "etcd"
+    impostor.symlink_to("/bin/sleep")
+    others = [
+        subprocess.Popen([impostor, "600"]),
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", f"{made.directory}/etcd"]),
+    ]
+    try:
+        assert delete("victim")
+        assert [each.poll() for each in others] == [None, None]
+    finally:
+        for each in others:
+            each.kill()
+            each.wait()
     assert running(made.directory) == {}
     assert not Path(made.directory).exists()

@@ -315,11 +315,15 @@ def test_a_profile_with_mistakes_is_rejected_before_anything_starts(tmp_path, op
     assert not (tmp_path / "clusters").exists()
 
 
-@pytest.mark.parametrize("engine", ["triton", *in_full("ray-serve")])
-def test_other_protocols_are_answered_through_the_gateway(tmp_path, engine):
+@pytest.mark.parametrize(
+    ("engine", "ten"),
+    [("triton", False), *in_full(("triton", True), ("ray-serve", False))],
+    ids=["triton", "ten models of triton", "ray-serve"],
+)
+def test_other_protocols_are_answered_through_the_gateway(tmp_path, engine, ten):
     nginx_binary()
     stack = str(ROOT / "docs" / "engines" / f"Pulumi.{engine}.yaml")
-    if engine == "triton":
+    if ten:
         stack = with_ten_models(tmp_path, stack)
     try:
         done = inferplan(tmp_path, "up", stack, "--engine", "rehearsal", "--profile", FAST)
