@@ -10,6 +10,7 @@ from inferplan.audit.manifest import Manifest
 from inferplan.tables import table
 
 _TABLE: Final = table("audit/deployers.toml")
+DEPLOYERS: Final = tuple(_TABLE["deployers"])
 _KINDS: Final = {kind: index for index, kind in enumerate(_TABLE["kinds"])}
 
 

@@ -123,12 +123,11 @@ def _slice(name: str, node: str, devices: Devices) -> Object:
 
 def _node(name: str, pool: NodePool) -> Object:
     resources = {key: str(value) for key, value in {**_DEFAULTS, **pool.allocatable}.items()}
-    spec: Object = {"taints": [each.model_dump(exclude_defaults=True) for each in pool.taints]} if pool.taints else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "annotations": {FAKE_NODE: "fake"}, "labels": {**_LABELS, **pool.labels, HOSTNAME_LABEL: name}},
-        "spec": {**spec, "unschedulable": True} if pool.unschedulable else spec,
+        "spec": pool.model_dump(mode="json", include={"taints", "unschedulable"}, exclude_defaults=True),
         "status": {"capacity": resources, "allocatable": resources},
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferplan.audit.audit import Request
 from inferplan.audit.audit import audit as run_audit
+from inferplan.audit.deployers import DEPLOYERS
 from inferplan.audit.documents import content_of
 from inferplan.audit.fleet import load_objects, node_objects, read_fleet
 from inferplan.audit.manifest import InputError
@@ -28,7 +29,6 @@ from inferplan.stackfile.settings import validate
 __all__ = ["DEPLOYERS", "Audit", "audit", "findings", "read_nodes"]
 
 POLICIES = ("critical", "block", "advise")
-DEPLOYERS = ("kubectl", "helm", "argocd", "flux", "pulumi")
 
 
 @dataclass(frozen=True, kw_only=True)
