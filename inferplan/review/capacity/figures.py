@@ -200,8 +200,7 @@ def _unpriced(cost: Cost, *, but: Cost | None = None) -> str:
         if "costs nothing" not in why and (kind, name) not in earlier:
             names_by_cause.setdefault((kind, why), []).append(name)
     entries = [clean(f"{kind} {joined(names, 1)} ({why})") for (kind, why), names in names_by_cause.items()]
-    more = f", and {len(entries) - _MOST_UNPRICED} more" if len(entries) > _MOST_UNPRICED else ""
-    return f"{', '.join(entries[:_MOST_UNPRICED])}{more}"
+    return joined(entries, _MOST_UNPRICED)
 
 
 def _delta(value: Decimal) -> str:
