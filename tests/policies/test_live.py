@@ -78,19 +78,21 @@ def test_an_object_that_is_being_deleted_neither_protects_nor_offends(stub):
     recording, outputs = live("local")
     needed = {urn for each in recording for urn in (each.parent, *each.dependencies)}
     before = {each.urn for each in recording}
-    tried = 0
+    tried, added, expected = 0, [], set()
     for mutant in without(recording):
         after = {each.urn for each in mutant.recording}
         if after < before and not (before - after) & needed:
             said = rules_in(analyze(stub, mutant.recording, outputs=lambda each: outputs[each.urn], refreshed=recording))
             assert said & set(mutant.rules), mutant.name
+            tried += 1
         elif before < after:
-            said = rules_in(analyze(stub, recording, outputs=as_live, refreshed=mutant.recording))
-            assert not said & set(mutant.rules), mutant.name
-        else:
-            continue
-        tried += 1
-    assert tried >= 4
+            extra = [each for each in mutant.recording if each.urn not in before]
+            added += [dataclasses.replace(each, urn=f"{each.urn}-{len(added)}") for each in extra]
+            expected |= set(mutant.rules)
+    assert tried >= 3
+    assert len(added) >= 20
+    refreshed = dataclasses.replace(recording, registrations=(*recording.registrations, *added))
+    assert not rules_in(analyze(stub, recording, outputs=as_live, refreshed=refreshed)) & expected
 
 
 def test_passing_taints_of_a_node_keep_no_model_away_even_without_kept_inputs(stub):

@@ -70,8 +70,6 @@ def test_the_pack_says_over_grpc_what_a_direct_check_says(stub, case):
     recording = case.recording()
     report = check_stack(stack_of(recording), settings)
     told = {(refused, message) for refused, _urn, message in spoken(analyze(stub, recording, only=case.row.resource))}
-    # The pack remembers what it could not judge; the next case starts from the resource as it was.
-    analyze(stub, changed("", {}), only=case.row.resource)
     expected = {(True, _prefix(each) + each.message) for each in report.violations} | {(False, each.message) for each in report.advice}
     assert told == expected
 
@@ -96,7 +94,6 @@ def test_an_unknown_of_a_rule_on_the_stack_is_told_of_its_resource_beside_a_viol
         ("inferplan-stack-mandatory", "chat"),
         ("inferplan-not-evaluated", "wide"),
     }
-    analyze_stack(stub, changed("", {}))
 
 
 def test_an_unknown_becomes_a_refusal_and_never_advice(stub):

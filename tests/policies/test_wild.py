@@ -21,7 +21,7 @@ from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings
 
 FOLDER = Path(__file__).parent / "wild"
-CASES = [case for path in sorted(FOLDER.glob("*.yaml")) for case in yaml.safe_load(path.read_text())]
+CASES = [case for path in sorted(FOLDER.glob("*.yaml")) for case in yaml.load(path.read_text(), Loader=yaml.CSafeLoader)]
 # What every stranger breaks: our label, and a provider, which a resource alone does not have.
 STRANGE = ("object-require-managed-by", "stack-disallow-several-providers")
 # A workload alone has no network policy beside it.
