@@ -114,18 +114,15 @@ def test_zizmor_finds_nothing():
 
 
 @pytest.mark.skipif(GO is None, reason="actionlint is built with go, which is not on this machine")
-def test_actionlint_finds_nothing(tmp_path):
-    folder, actionlint = Path(__file__).parent / "actionlint", tmp_path / "actionlint"
+def test_actionlint_finds_nothing():
+    # Go keeps the program of a tool in its build cache, so that only the first run links it.
+    tool = [str(GO), "-C", str(Path(__file__).parent / "actionlint"), "tool", "actionlint"]
     environment = {**os.environ, "GOFLAGS": "-mod=readonly"}
-    module = "github.com/rhysd/actionlint/cmd/actionlint"
-    built = subprocess.run(
-        [str(GO), "build", "-o", str(actionlint), module], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    built = subprocess.run([*tool, "-version"], env=environment, capture_output=True, text=True, check=False)
     if built.returncode:
         pytest.skip(f"actionlint cannot be built here: {built.stderr.strip().splitlines()[-1:]}")
-    judged = subprocess.run(
-        [str(actionlint), *map(str, (*WORKFLOWS, EXAMPLE, *TEMPLATE.iterdir()))], capture_output=True, text=True, check=False
-    )
+    workflows = [str(path) for path in (*WORKFLOWS, EXAMPLE, *TEMPLATE.iterdir())]
+    judged = subprocess.run([*tool, *workflows], env=environment, capture_output=True, text=True, check=False)
     assert judged.returncode == 0, judged.stdout + judged.stderr
 
 
