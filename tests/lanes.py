@@ -13,10 +13,17 @@ def in_full(*values: Any) -> list[Any]:
 
 
 # A control plane takes three seconds of processor time to start and a fortieth of a core while it is idle; to record the plans of
-# all stacks takes as long. The first command of a process imports for a second.
+# all stacks takes as long. The first command of a process imports for a second, the first call of moto's AWS for two.
 SCOPES = {
+    "moto": {
+        *(f"tests/unit/aws/test_{name}.py" for name in ("graviton", "offerings")),
+        *(f"tests/unit/doctor/test_{name}.py" for name in ("aws_checks", "recorded_calls", "worlds")),
+    },
     "recorded stacks": {
-        "tests/policies/test_stacks.py",
+        *(
+            f"tests/policies/test_{name}.py"
+            for name in ("budget", "karpenter_pools", "mutants", "own_output", "stacks", "stores", "three_ways")
+        ),
         *(f"tests/stacks/test_{name}.py" for name in ("committed_stacks", "outlines", "starts")),
         "tests/unit/infra/test_image_evidence.py",
     },

@@ -49,7 +49,7 @@ def _documents(folder: str) -> list[dict]:
     assert kustomization["sortOptions"] == {"order": "fifo"}
     names = kustomization["resources"]
     assert sorted([*names, "kustomization.yaml"]) == sorted(_files(folder))
-    return [yaml.safe_load(Path(folder, name).read_text()) for name in names]
+    return [yaml.load(Path(folder, name).read_text(), Loader=yaml.CSafeLoader) for name in names]
 
 
 def test_a_second_run_changes_nothing_and_another_folder_gets_the_same_bytes(capsys):

@@ -50,7 +50,7 @@ def test_the_wait_for_prompts_is_that_of_an_m_d_1_queue():
     for _ in range(200):
         decay = math.log(1 + decay / load)
     expected = (1 - load) / (load * math.exp(decay) - 1) * math.exp(-4 * decay)
-    waits = run(8, 200_000, limits=(0.1 + 0.01 + 0.02 + 0.4, None))
+    waits = run(8, 60_000, limits=(0.1 + 0.01 + 0.02 + 0.4, None))
     assert waits.late_percent == pytest.approx(100 * expected, rel=0.1)
 
 

@@ -18,14 +18,17 @@ from inferplan.stackfile.stack import StackSettings
 
 STACK = Path(__file__).parents[3] / "stacks" / "Pulumi.local.yaml"
 SOUND = STACK.read_bytes()
-# Everything that a stack may call its keys and tags, so that arbitrary structures get past the first door.
-VOCABULARY = sorted(
-    {word for text in SOUND.decode().split() for word in (text.strip("{}[],:\"'"),) if word}
-    | {key for spec in stack_schema()["definitions"].values() for key in spec.get("properties", {})}
-)
+
+
+def vocabulary() -> list[str]:
+    """Everything that a stack may call its keys and tags, so that arbitrary structures get past the first door."""
+    in_file = {word for text in SOUND.decode().split() for word in (text.strip("{}[],:\"'"),) if word}
+    return sorted(in_file | {key for spec in stack_schema()["definitions"].values() for key in spec.get("properties", {})})
+
+
 SPLINTERS = ["{", "}", "[", "]", ": ", "- ", "\t", "\n", "&a ", "*a ", "!!x ", "'", '"', "\x00", "~", "? ", "<<: ", "1e999", ".nan", "0x", "\\ud800", "|", ">", "%YAML 1.3\n", "---\n", "...\n", "#", "\ufeff", "\u2028"]  # fmt: skip
 
-words = st.sampled_from(VOCABULARY) | st.text(max_size=8)
+words = st.deferred(lambda: st.sampled_from(vocabulary())) | st.text(max_size=8)
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | words
 structures = st.recursive(leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=5), max_leaves=25)
 sections = st.sampled_from(

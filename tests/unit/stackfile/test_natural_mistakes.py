@@ -181,7 +181,7 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
 
 def mistaken(stack: str, path: str, typed: str) -> dict[str, Any]:
     """The settings of `stack` with the value at `path` replaced by what the user typed."""
-    tree = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    tree = yaml.load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(), Loader=yaml.CSafeLoader)
     config: Any = tree["config"]
     section, *keys = path.split(".")
     keys = [f"inferplan:{section}", *keys]
@@ -197,7 +197,7 @@ def mistaken(stack: str, path: str, typed: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("stack", "path", "typed", "words"), MISTAKES, ids=[f"{path}={typed}" for _, path, typed, _ in MISTAKES])
 def test_the_message_names_the_value_and_shows_the_correction(tmp_path, stack: str, path: str, typed: str, words: tuple[str, ...]):
     file = tmp_path / f"Pulumi.{stack}.yaml"
-    file.write_text(yaml.safe_dump(mistaken(stack, path, typed), sort_keys=False))
+    file.write_text(yaml.dump(mistaken(stack, path, typed), Dumper=yaml.CSafeDumper, sort_keys=False))
     with pytest.raises(InvalidStack) as error:
         validate(read_stack(file))
     lines = [line for line in error.value.lines if f" {path}" in line]

@@ -109,7 +109,7 @@ def _parents(tree: dict[str, Any], path: str) -> tuple[Any, Any]:
 
 
 def _errors(tree: dict[str, Any], file: Path) -> tuple[str, ...]:
-    file.write_text(yaml.safe_dump(tree, sort_keys=False))
+    file.write_text(yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False))
     try:
         validate(read_stack(file))
     except InvalidStack as error:
@@ -128,7 +128,7 @@ def _shown(pasted: str | None) -> list[str]:
 @pytest.mark.parametrize(("stack", "path", "typed", "pasted"), MISTAKES, ids=[f"{path}={typed}" for _, path, typed, _ in MISTAKES])
 def test_the_pasted_remedy_is_valid(tmp_path, stack: str, path: str, typed: str, pasted: str | None):
     file = tmp_path / f"Pulumi.{stack}.yaml"
-    tree = yaml.safe_load((ROOT / f"stacks/Pulumi.{stack}.yaml").read_text())
+    tree = yaml.load((ROOT / f"stacks/Pulumi.{stack}.yaml").read_text(), Loader=yaml.CSafeLoader)
     place, last = _parents(tree, path)
     sound = place.get(last)
     place[last] = yaml.safe_load(typed)
