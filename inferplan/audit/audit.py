@@ -96,7 +96,7 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
 def _session(stack: contextlib.ExitStack, cluster: Cluster, request: Request, progress: Progress) -> Session:
     for name in request.operators:
         stack.enter_context(operator(cluster, name, progress))
-    operated = {kind for name in request.operators for kind in OPERATORS[name]["kinds"]}
+    operated = {kind: OPERATORS[name]["conditions"] for name in request.operators for kind in OPERATORS[name]["kinds"]}
     return stack.enter_context(contextlib.closing(Session(cluster, request.namespace, installer(cluster, progress), operated)))
 
 

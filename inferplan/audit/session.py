@@ -3,7 +3,7 @@
 import contextlib
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -13,13 +13,14 @@ from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
 from inferplan.audit.templates import TABLE
 from inferplan.kube.field_owners import entries
+from inferplan.kube.paths import mapping
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.rehearsal.engine.apply.objects import Objects, put
 from inferplan.rehearsal.engine.apply.operators import reconcile
 from inferplan.rehearsal.engine.wait import reasons
 from inferplan.rehearsal.engine.wait.object_events import Key, silent
-from inferplan.rehearsal.engine.wait.readiness import Readiness, condition, rule_for
+from inferplan.rehearsal.engine.wait.readiness import Readiness, rule_for
 from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.engine.wait.watching import Watching
 from inferplan.rehearsal.errors import ClusterError, ObjectFailed
@@ -34,9 +35,9 @@ _DELETE_SECONDS: Final = 20.0
 class Session:
     """The cluster of one audit. Objects without a namespace are applied in `namespace`."""
 
-    def __init__(self, cluster: Cluster, namespace: str, install: Callable[[str], bool], operated: Collection[str] = ()) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, install: Callable[[str], bool], operated: Mapping[str, Collection[str]]) -> None:
         self.namespace = namespace
-        self._operated = operated  # kinds whose operator runs
+        self._operated = operated  # kinds whose operator runs, with the conditions that it sets
         self.history = History()
         self.api: Api = cluster.api()
         self.version = cluster.version
@@ -173,8 +174,8 @@ class Session:
                 yield key, state.why
 
     def _rule(self, key: Key, live: Object) -> Callable[[Object], Readiness] | None:
-        if live["kind"] in self._operated:
-            return _operated
+        if conditions := self._operated.get(live["kind"]):
+            return partial(_operated, conditions)
         return partial(self._advance, key) if reconcile.has_stub(live) else rule_for(live)
 
     def _advance(self, key: Key, live: Object) -> Readiness:
@@ -200,7 +201,14 @@ def _body(manifest: Manifest, key: Key) -> Object:
     return {name: each for name, each in manifest.body.items() if name != "status"} | {"metadata": {**manifest.body["metadata"], **inside}}
 
 
-def _operated(live: Object) -> Readiness:
-    """The readiness that an operator writes, in its words."""
-    state = condition(live, "Ready")
-    return Readiness(ready=state.get("status") == "True", why=str(state.get("message") or "its operator has not written a status yet"))
+def _operated(types: Collection[str], live: Object) -> Readiness:
+    """The readiness that an operator writes, in its words: conditions of the object, or of each parent, ancestor and listener of it."""
+    status, generation = mapping(live, "status"), live["metadata"].get("generation", 0)
+    parts = [status, *(part for name in ("parents", "ancestors", "listeners") for part in status.get(name) or ())]
+    found = [each for part in parts for each in part.get("conditions") or () if each["type"] in types]
+    if any(each.get("observedGeneration", generation) < generation for each in found):
+        return Readiness(why="its operator has not judged the change yet")
+    if failed := next((each for each in found if each["status"] != "True"), None):
+        return Readiness(why=str(failed.get("message")))
+    # A route of another controller's Gateway never gets a condition.
+    return Readiness(ready=bool(found) or "Ready" not in types, why="its operator has not written a status yet")

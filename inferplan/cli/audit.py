@@ -37,10 +37,10 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
         str, typer.Option(help="Which new violations of the policy pack block the change: critical, block (all of them) or advise (none).")
     ] = "critical",
     kubernetes: Annotated[
-        str | None, typer.Option(help="The version to upgrade to: the control plane of 1.35 (built once), a table for later ones.")
+        str | None, typer.Option(help="The version to upgrade to, 1.35 to 1.37; its control plane is built once.")
     ] = None,
     operator: Annotated[
-        list[str] | None, typer.Option(help="Run an operator in the simulated cluster (built once): keda=2.21; may be repeated.")
+        list[str] | None, typer.Option(help="Run an operator (built once): keda=2.21 or envoy-gateway=1.9; may be repeated.")
     ] = None,
     timeout: Annotated[int, typer.Option(help="Seconds that one wave may take.", min=5)] = 120,
     save: Annotated[Path | None, typer.Option(help="Write the findings to a file, which inferplan report takes.")] = None,

@@ -17,7 +17,7 @@ from inferplan.rehearsal.cluster import clusters, delete, start
 from inferplan.rehearsal.cluster.operators import operator
 from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.toolchain.build import ensure_source
-from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, KEDA
+from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, OPTIONAL
 from tests.lanes import in_full
 from tests.rehearsal.test_cluster_lifecycle import listening_addresses
 
@@ -83,7 +83,7 @@ def test_the_corpus_has_sixty_pairs_and_both_sides_of_each_are_readable(tmp_path
 @pytest.mark.parametrize("name", [*SAMPLE, *in_full(*(name for name in PAIRS if name not in SAMPLE))])
 def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
     pair = PAIRS[name]
-    for source in (KEDA if "operator" in pair else None, CONTROL_PLANES.get(pair.get("kubernetes", ""))):
+    for source in (OPTIONAL.get(pair.get("operator", "").partition("=")[0]), CONTROL_PLANES.get(pair.get("kubernetes", ""))):
         if source is not None:
             ensure_source(source)
     result = run(tmp_path, pair)
@@ -98,19 +98,20 @@ def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
 
 
 @pytest.mark.full
-def test_the_programs_of_an_operator_listen_on_this_machine_only_and_find_no_credentials_of_its_user(monkeypatch):
-    ensure_source(KEDA)
+@pytest.mark.parametrize(("name", "programs"), [("keda", {"keda-operator", "keda-webhooks"}), ("envoy-gateway", {"envoy-gateway"})])
+def test_the_programs_of_an_operator_listen_on_this_machine_only_and_find_no_credentials_of_its_user(monkeypatch, name, programs):
+    ensure_source(OPTIONAL[name])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-of-the-user")
-    live = start("keda-alone")
+    live = start(f"{name}-alone")
     try:
-        with operator(live, "keda"):
-            pids = [pid for name in ("keda-operator", "keda-webhooks") for pid in running(live.directory)[name]]
+        with operator(live, name):
+            pids = [pid for each in programs for pid in running(live.directory)[each]]
             assert listening_addresses(pids) == {"0100007F"}
             variables = [Path(f"/proc/{pid}/environ").read_text().split("\0") for pid in pids]
             assert all(f"HOME={live.directory}" in each and "canary" not in str(each) for each in variables)
-        assert not {"keda-operator", "keda-webhooks"} & running(live.directory).keys()
+        assert not programs & running(live.directory).keys()
     finally:
-        delete("keda-alone")
+        delete(f"{name}-alone")
 
 
 def test_the_example_of_the_page_runs(tmp_path):

@@ -66,10 +66,9 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
 
     `new` and `old` name a file or folder of manifests, a kustomization, a Helm chart (with `values` and `old_values`), `REV:path`, or
     engine events of Pulumi, which have both sides. `nodes` is a nodes file (docs/audit.md) or a stack file. By default a chart is applied
-    as Helm does and everything else as kubectl does. New violations of critical rules
-    of the policy pack block, with `policy` "block" those of all rules, with "advise" none. `drain` drains every node
-    afterwards. `kubernetes` is the version to upgrade to: with 1.35 the control plane is upgraded over OLD, which builds it once; what later ones remove is
-    judged by table. `operators` name operators that run, such as keda=2.21. Nothing of the manifests is executed.
+    as Helm does and everything else as kubectl does. New violations of critical rules of the policy pack block, with `policy` "block" those
+    of all rules, with "advise" none. `drain` drains every node afterwards. `kubernetes` is the version to which the control plane is
+    upgraded over OLD, such as 1.37, built once. `operators` are operators that run, such as keda=2.21. Nothing of the manifests is executed.
 
     Raises RequestError if something cannot be read, with file and line; nothing was applied then. Raises RehearsalError if the simulated
     cluster cannot be started.
@@ -77,7 +76,7 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     runnable, target = versions(), kubernetes or VERSIONS[0]
     _check("--policy", [policy], POLICIES, "is not known")
     _check("--deployer", [deployer], DEPLOYERS, "is not a deployer")
-    _check("--kubernetes", [target], VERSIONS, "is not in the table of removals")
+    _check("--kubernetes", [target], VERSIONS, "cannot be rehearsed")
     _check("--operator", operators, runnable, "cannot run here")
     try:
         node_list, load = read_nodes(nodes)

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from inferplan.rehearsal.cluster.definitions import installer
 from inferplan.rehearsal.cluster.pki import write_service_certificate
 from inferplan.rehearsal.cluster.record import Cluster
 from inferplan.rehearsal.cluster.startup import Startup, free_ports
+from inferplan.rehearsal.files import write_atomically
 from inferplan.rehearsal.progress import Progress, silent
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import OPTIONAL
@@ -42,8 +44,10 @@ def operator(cluster: Cluster, name: str, progress: Progress = silent) -> Iterat
         with contextlib.closing(cluster.api()) as api:
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
             api.apply(f"/api/v1/namespaces/{space}", namespace, manager=_MANAGER, force=True)
+            write_atomically(cluster.directory / f"{name}.json", json.dumps(row.get("configuration", {})).encode())
             # Manifests of strangers must not have requests signed with the credentials in this user's home.
-            environment = {"KUBECONFIG": str(cluster.kubeconfig), "HOME": str(cluster.directory), **row["environment"]}
+            own = {key: value.format(ports=layout.ports) for key, value in row["environment"].items()}
+            environment = {"KUBECONFIG": str(cluster.kubeconfig), "HOME": str(cluster.directory), **own}
             Startup(layout, {each: folder / each for each in names}, silent, environment).start(names, api, len(names))
             for program, each in row["programs"].items():
                 if "webhooks" in each:

@@ -6,7 +6,7 @@ from inferplan.audit.documents import manifests_in
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
 from inferplan.operations.auditing.audit import audit
 from inferplan.operations.errors import RequestError
-from inferplan.rehearsal.toolchain.pins import SOURCES
+from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, SOURCES
 from inferplan.review.findings import Findings, load, save, table
 
 NEW = """
@@ -54,14 +54,19 @@ def test_the_needs_of_a_kubelet_are_named_because_nodes_do_not_show_them():
 
 
 def test_a_version_that_the_table_does_not_know_is_rejected(tmp_path):
-    with pytest.raises(RequestError, match=r"--kubernetes: '1.99' is not in the table of removals. Choose from: 1.34, "):
+    with pytest.raises(RequestError, match=r"--kubernetes: '1.99' cannot be rehearsed. Choose from: 1.34, "):
         audit(tmp_path, nodes=tmp_path, kubernetes="1.99")
+
+
+def test_each_version_of_the_table_has_a_control_plane():
+    assert ["1.34", *CONTROL_PLANES] == list(VERSIONS)
 
 
 def test_an_operator_that_cannot_run_is_one_line_with_those_that_can(tmp_path):
     with pytest.raises(RequestError) as caught:
         audit(tmp_path, nodes=tmp_path, operators=["keda=2.21", "cert-manager=1.18"])
-    assert str(caught.value) == "--operator: 'cert-manager=1.18' cannot run here. Choose from: keda=2.21, keda=2.21.0"
+    choice = "keda=2.21, keda=2.21.0, envoy-gateway=1.9, envoy-gateway=1.9.0"
+    assert str(caught.value) == f"--operator: 'cert-manager=1.18' cannot run here. Choose from: {choice}"
 
 
 def test_a_quiet_audit_speaks_of_its_nodes_file_and_of_no_stack():
