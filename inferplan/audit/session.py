@@ -62,10 +62,11 @@ class Session:
         return self.objects.resource(manifest.api_version, manifest.kind)
 
     def key(self, manifest: Manifest) -> Key:
-        """The identity of `manifest` in the cluster; with a namespace if its kind is not served."""
-        namespaced = True
-        with contextlib.suppress(ObjectFailed, ClusterError, ApiError):
+        """The identity of `manifest` in the cluster; with a namespace if no version of its kind is served."""
+        try:
             namespaced = self.resource(manifest).namespaced
+        except (ObjectFailed, ClusterError, ApiError):
+            namespaced = all(each.namespaced for (_, kind), each in self.api.kinds().items() if kind == manifest.kind)
         return Key(manifest.kind, (manifest.namespace or self.namespace) if namespaced else "", manifest.name)
 
     def put(self, body: Object) -> Object:

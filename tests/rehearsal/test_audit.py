@@ -64,7 +64,7 @@ def run(folder: Path, pair: dict[str, Any]) -> Audit:
     if "existing" in pair:
         (folder / "existing.yaml").write_text(pair["existing"])
     options: dict[str, Any] = {"existing": [folder / "existing.yaml"]} if "existing" in pair else {}
-    options |= {"operators": [pair["operator"]] if "operator" in pair else []}
+    options |= {"operators": [pair["operator"]] if "operator" in pair else [], "drain": pair.get("drain", False)}
     options |= {"deployer": pair.get("deployer", "kubectl"), "kubernetes": pair.get("kubernetes"), "nodes": folder / "nodes.yaml"}
     return audit(folder / "new.yaml", old=folder / "old.yaml", **options)
 
