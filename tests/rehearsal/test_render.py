@@ -51,7 +51,6 @@ def _contents(api, documents):
 def test_the_rendered_directory_gives_the_objects_that_up_gives(local_state, tmp_path, monkeypatch):
     state = local_state
     monkeypatch.setenv("INFERPLAN_STATE_DIR", str(state))
-    up(state)
     done = inferplan(state, "render", "local", "--to", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     names = yaml.safe_load((tmp_path / "out" / "kustomization.yaml").read_text())["resources"]

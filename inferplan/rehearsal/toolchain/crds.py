@@ -99,6 +99,8 @@ def _fetch(source: CrdSource, directory: Path, progress: Progress) -> None:
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".json":
+        return [json.loads(path.read_bytes())]
     import yaml
 
     class Loader(yaml.CSafeLoader):

@@ -152,7 +152,8 @@ _repeated = set()
 def invariants(request):
     """Checks docs/preheat-invariants.md for every Job of the test.
 
-    That the same input fails the same way, `make test` checks once for each file and exit code, and `make test-full` in every test.
+    That the same input fails the same way, or that the next run ends READY, `make test` checks once for each file and exit code, and
+    `make test-full` in every test.
     """
     published.clear()
     servers.clear()

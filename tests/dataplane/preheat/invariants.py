@@ -104,8 +104,8 @@ def check_ready(job: Job) -> None:
 class Invariants:
     """Checks the invariants of every Job of one test: whenever a run starts or ends, and when the test has ended.
 
-    The test's own damage is known from the state in which the first of several runs at once begins. `repeats` says whether a run
-    that ended with a code of CHANGE_SOMETHING is repeated at the end of the test.
+    The test's own damage is known from the state in which the first of several runs at once begins. `repeats` says whether the last
+    run of a Job is repeated at the end of the test, by its exit code.
     """
 
     def __init__(self, repeats: Callable[[int], bool] = lambda _code: True) -> None:
@@ -146,14 +146,16 @@ class Invariants:
     def finish(self, repair: Callable[[], None]) -> None:
         """Check READY of every Job, and that the exit code of each last run was right. `repair` ends the faults of the sources."""
         last = list(self._last.values())
-        for job, code in last:
+        for job, _code in last:
             check_ready(job)
-            if code in CHANGE_SOMETHING and self._repeats(code):
+        repeated = [(job, code) for job, code in last if code and self._repeats(code)]
+        for job, code in repeated:
+            if code in CHANGE_SOMETHING:
                 again = job.run()
                 assert again.code == code, f"{code} means that the same input fails the same way: {again}"
-        if any(code in TRY_AGAIN for _job, code in last):
+        if any(code in TRY_AGAIN for _job, code in repeated):
             repair()
-        for job, code in last:
+        for job, code in repeated:
             if code in TRY_AGAIN:
                 for name in ("LD_PRELOAD", "DISK_FAULTS"):
                     job.env.pop(name, None)
