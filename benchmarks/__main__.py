@@ -1,5 +1,6 @@
 """`python -m benchmarks [NAME]`: runs one benchmark or all, and prints each figure with its bound, its baseline or its peer."""
 
+import argparse
 import contextlib
 import os
 import platform
@@ -61,6 +62,7 @@ def _run(name: str) -> int:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        sys.exit(ended(partial(measure, name), name))
-    sys.exit(ended(main, "benchmarks"))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("name", nargs="?", choices=BENCHMARKS)
+    chosen = parser.parse_args().name
+    sys.exit(ended(partial(measure, chosen) if chosen else main, chosen or "benchmarks"))
