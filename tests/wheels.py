@@ -17,6 +17,11 @@ def release(folder: Path, root: Path = ROOT) -> dict[str, bytes]:
     """The files of a release of `root`, by name, built as `make release` builds them."""
     command = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
     subprocess.run(command, cwd=root, check=True, capture_output=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1795392000"})
+    return files_of(folder)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The files of the release in `folder`, by name."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in (".whl", ".gz")}
 
 

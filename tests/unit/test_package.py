@@ -15,15 +15,21 @@ from pathlib import Path
 import pytest
 
 import inferplan
-from tests.wheels import fresh_environment, release
+from tests.wheels import files_of, fresh_environment, release
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_wheel_has_the_files_of_the_checkout_and_one_top_level_name(tmp_path):
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    [wheel] = tmp_path.glob("inferplan-*.whl")
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """The folder of a release of the checkout."""
+    folder = tmp_path_factory.mktemp("dist")
+    release(folder)
+    return folder
+
+
+def test_the_wheel_has_the_files_of_the_checkout_and_one_top_level_name(dist):
+    [wheel] = dist.glob("inferplan-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         texts = {name: archive.read(name) for name in names if name.endswith((".py", ".toml"))}
@@ -39,7 +45,7 @@ def test_the_editable_installation_is_the_checkout():
     assert Path(inferplan.__file__).parent == ROOT / "inferplan"
 
 
-def test_a_release_has_the_same_bytes_from_another_folder_at_another_time(tmp_path):
+def test_a_release_has_the_same_bytes_from_another_folder_at_another_time(tmp_path, dist):
     clone = tmp_path / "elsewhere"
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(clone)], check=True)  # noqa: S607 - git is how the files came here
     here = subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=ROOT, check=False)  # noqa: S607 - the same git
@@ -48,22 +54,20 @@ def test_a_release_has_the_same_bytes_from_another_folder_at_another_time(tmp_pa
     for number, path in enumerate(sorted(clone.rglob("*.py"))):
         os.utime(path, (number, number))
         path.chmod(0o600)
-    first, second = release(tmp_path / "first"), release(tmp_path / "second", clone)
+    first, second = files_of(dist), release(tmp_path / "second", clone)
     assert list(first) == ["inferplan-0.1.0-py3-none-any.whl", "inferplan-0.1.0.tar.gz"]
     assert first == second
 
 
-def test_the_source_distribution_builds_the_same_wheel(tmp_path):
-    files = release(tmp_path / "dist")
-    with tarfile.open(tmp_path / "dist" / "inferplan-0.1.0.tar.gz") as archive:
+def test_the_source_distribution_builds_the_same_wheel(tmp_path, dist):
+    with tarfile.open(dist / "inferplan-0.1.0.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     wheel = "inferplan-0.1.0-py3-none-any.whl"
-    assert release(tmp_path / "again", tmp_path / "inferplan-0.1.0")[wheel] == files[wheel]
+    assert release(tmp_path / "again", tmp_path / "inferplan-0.1.0")[wheel] == (dist / wheel).read_bytes()
 
 
-def test_the_wheel_runs_without_the_checkout_and_reads_its_own_data(tmp_path):
-    release(tmp_path)
-    [wheel] = tmp_path.glob("*.whl")
+def test_the_wheel_runs_without_the_checkout_and_reads_its_own_data(tmp_path, dist):
+    [wheel] = dist.glob("*.whl")
     programs = fresh_environment(tmp_path / "venv", wheel)
     project = tmp_path / "project"
     project.mkdir()
