@@ -16,7 +16,7 @@ from types import FrameType
 
 ROOT = Path(__file__).resolve().parent.parent
 INTERRUPTED = 130
-_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 _MODEL = """\
     model-{n}:
@@ -90,9 +90,10 @@ def answers(port: int) -> bool:
 
 def ended(main: Callable[[], int], name: str) -> int:
     """The exit code of `main`; after Ctrl-C or SIGTERM 130, once `main` has unwound and so stopped what it started."""
-    for number in _INTERRUPTS:
+    for number in INTERRUPTS:
         signal.signal(number, _interrupt)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
         return main()
     except KeyboardInterrupt:
         print(f"{name}: interrupted; what it had started is stopped", file=sys.stderr)
@@ -101,6 +102,6 @@ def ended(main: Callable[[], int], name: str) -> int:
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     # A second Ctrl-C must not interrupt the stopping.
-    for number in _INTERRUPTS:
+    for number in INTERRUPTS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
