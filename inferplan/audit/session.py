@@ -19,8 +19,8 @@ from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKind
 from inferplan.rehearsal.engine.apply.objects import Objects, put
 from inferplan.rehearsal.engine.apply.operators import reconcile
 from inferplan.rehearsal.engine.wait import reasons
-from inferplan.rehearsal.engine.wait.object_events import Key, silent
-from inferplan.rehearsal.engine.wait.readiness import Readiness, rule_for
+from inferplan.rehearsal.engine.wait.object_events import Key, key_of, silent
+from inferplan.rehearsal.engine.wait.readiness import Readiness, condition, rule_for
 from inferplan.rehearsal.engine.wait.waiter import Waiter
 from inferplan.rehearsal.engine.wait.watching import Watching
 from inferplan.rehearsal.errors import ClusterError, ObjectFailed
@@ -155,12 +155,25 @@ class Session:
                     self.put(stub_volume(self.history.claims.popleft()))
             waiting = dict(self._unready(watched))
             quiet = self.watching.idle.seconds
-            if quiet >= (_QUIET_SECONDS if waiting else _CALM_SECONDS) or time.monotonic() >= deadline:
+            calm = quiet >= _CALM_SECONDS and not waiting and not self._is_uncounted()
+            if calm or quiet >= _QUIET_SECONDS or time.monotonic() >= deadline:
                 self._lists.clear()
                 seen = {key: live for key in waiting if (live := self.watching.get(key))}
                 return waiting | {key: reasons.explained(self.watching, live, waiting[key])[0] for key, live in seen.items()}
             self.history.changed.wait(min(_CALM_SECONDS, deadline - time.monotonic()))
             time.sleep(_PAUSE_SECONDS)  # a hundred changes a second need no hundred looks at every object
+
+    def _is_uncounted(self) -> bool:
+        """True if a busy controller has not counted the pods of a Service or of a disruption budget yet."""
+        pods = [each for each in self.watching.known("Pod") if condition(each, "Ready").get("status") == "True"]
+        ready = [each["metadata"] for each in pods if "deletionTimestamp" not in each["metadata"]]
+        for live in self.watching.known("Service"):
+            key, selector = key_of(live), mapping(live, "spec", "selector").items()
+            selected = any(each["namespace"] == key.namespace and selector <= mapping(each, "labels").items() for each in ready)
+            if selector and selected != bool(self.history.endpoints(key)):
+                return True
+        budgets = self.watching.known("PodDisruptionBudget")
+        return any(mapping(each, "status").get("observedGeneration", 0) < each["metadata"]["generation"] for each in budgets)
 
     def _unready(self, keys: Iterable[tuple[str, Key]]) -> Iterator[tuple[Key, str]]:
         for version, key in keys:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from inferplan.operations.auditing.audit import Audit, audit
 from inferplan.rehearsal.cluster import clusters, delete, start
 from inferplan.rehearsal.cluster.operators import operator
 from inferplan.rehearsal.cluster.processes import running
+from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, OPTIONAL
 from tests.lanes import in_full
@@ -95,6 +99,29 @@ def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
         assert result.blocked == pair.get("policy", False)
     assert result.findings.seconds < 60
     assert not [each for each in clusters() if each.startswith("audit-")]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["all-replicas-stop-at-once", "budget-over-one-replica", "budget-with-one-to-spare"])
+def test_a_busy_controller_manager_changes_no_verdict(name, tmp_path):
+    over = threading.Event()
+
+    def stop_now_and_then() -> None:
+        while not over.wait(0.2):
+            for directory in (cluster_directory(each) for each in clusters() if each.startswith("audit-")):
+                for pid in running(directory).get("kube-controller-manager", ()):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGSTOP)
+                        over.wait(1.5)
+                        os.kill(pid, signal.SIGCONT)
+
+    busy = threading.Thread(target=stop_now_and_then)
+    busy.start()
+    try:
+        test_a_pair_is_judged_as_its_thread_says(name, tmp_path)
+    finally:
+        over.set()
+        busy.join()
 
 
 @pytest.mark.full
