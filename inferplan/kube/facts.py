@@ -6,9 +6,6 @@ from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Any, ClassVar, TypeAlias
 
-from pydantic.alias_generators import to_camel
-from pydantic_core import to_jsonable_python
-
 STACK_TYPE = "pulumi:pulumi:Stack"
 STATED_CONTENT = re.compile(r"inferplan:(gateway|preheat|serving|storage|benchmark|queue|monitoring):.*")
 """Types of components whose ConfigMaps and Secrets are written from what facts and pod templates state: keys, limits, routes, settings."""
@@ -206,6 +203,10 @@ def document(subjects: Iterable[tuple[str, Facts]]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    # The policy pack reads facts and states none: it starts without pydantic.
+    from pydantic.alias_generators import to_camel
+    from pydantic_core import to_jsonable_python
+
     if isinstance(value, Facts | FilesFacts):
         value = {to_camel(each.name): _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
