@@ -56,7 +56,7 @@ class Rollout:
     def _held_back(self, everything: list[Manifest]) -> bool:
         """True if the deployer's own check rejects something before anything is applied: the old objects stay."""
         defined = {each.spec.get("group") for each in self.manifests if each.kind == _DEFINITION}
-        spaces = {each.name for each in self.manifests if each.kind == "Namespace"}
+        spaces = {key.name for key in map(self.session.key, self.manifests) if key.kind == "Namespace" and not self.session.get(key, "v1")}
         # What is created in the same run cannot be checked before it exists.
         for each in (each for each in everything if each.group not in defined):
             if self.deployer.name == "helm":

@@ -220,9 +220,11 @@ def _operated(types: Collection[str], live: Object) -> Readiness:
     status, generation = mapping(live, "status"), live["metadata"].get("generation", 0)
     parts = [status, *(part for name in ("parents", "ancestors", "listeners") for part in status.get(name) or ())]
     found = [each for part in parts for each in part.get("conditions") or () if each["type"] in types]
-    if any(each.get("observedGeneration", generation) < generation for each in found):
+    # A parent that the change no longer names may keep its conditions.
+    current = [each for each in found if each.get("observedGeneration", generation) >= generation]
+    if found and not current:
         return Readiness(why="its operator has not judged the change yet")
-    if failed := next((each for each in found if each["status"] != "True"), None):
+    if failed := next((each for each in current if each["status"] != "True"), None):
         return Readiness(why=str(failed.get("message")))
     # A route of another controller's Gateway never gets a condition.
     return Readiness(ready=bool(found) or "Ready" not in types, why="its operator has not written a status yet")

@@ -75,5 +75,6 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
     content = findings.table(result.findings)
     show_findings(findings.save(result.findings), content.title, content, save=save, as_json=json)
     if not json:
-        results().print(Text(f"verdict: {result.report.verdict}"))
+        by_policy = result.blocked and result.findings.outcome != "blocked" and report is None
+        results().print(Text(f"verdict: {result.report.verdict}{'; --report FILE lists the violations' if by_policy else ''}"))
     raise typer.Exit(3 if result.blocked else 0)
