@@ -10,7 +10,7 @@ from inferplan.audit.merge import differences
 from inferplan.audit.session import Session
 from inferplan.audit.templates import containers, references, requests_of, templates
 from inferplan.kube.names import vendor_of
-from inferplan.kube.paths import mapping, parse, text_of, values_at
+from inferplan.kube.paths import Path, mapping, parse, text_of, values_at
 from inferplan.kube.quantity import amount, number
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.reasons import pods_of
@@ -41,13 +41,27 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     affinities = {each: each.removesuffix("nodeSelector") + "affinity" for each in fields if each.endswith("nodeSelector")}
     fields = [affinities[each] if each in affinities and not _value(manifest, each) else each for each in fields]
     if not fields:
-        return text_of((*paths[0], "spec")) if paths[0] or manifest.kind == "Pod" else changed_field(manifest, old)
+        return text_of((*paths[0], "spec")) if paths[0] or manifest.kind == "Pod" else changed_field(manifest, old, reason)
     return next((each for each in fields if old is not None and _value(old, each) != _value(manifest, each)), fields[0])
 
 
-def changed_field(manifest: Manifest, old: Manifest | None) -> str:
-    """The first field of the specification that changed since `old`."""
-    return next((each for each in (differences(old.body, manifest.body) if old else ()) if each.startswith("spec")), "spec")
+def changed_field(manifest: Manifest, old: Manifest | None, reason: str) -> str:
+    """The first field of the specification that changed since `old`; of a new object, the one with the longest text that `reason` names."""
+    if changed := next((each for each in (differences(old.body, manifest.body) if old else ()) if each.startswith("spec")), ""):
+        return changed
+    named = [
+        (len(text), path) for path, text in _texts(manifest.spec, ("spec",)) if re.search(rf"(?<![\w-]){re.escape(text)}(?![\w-])", reason)
+    ]
+    return text_of(max(named, key=lambda each: each[0])[1]) if named else "spec"
+
+
+def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """The texts in `value` with their paths, without kinds and API groups, which every message names."""
+    if isinstance(value, str) and value and path[-1] not in ("kind", "group", "apiVersion"):
+        yield path, value
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        yield from _texts(each, (*path, key))
 
 
 def _limited(reason: str, manifest: Manifest) -> Iterator[str]:

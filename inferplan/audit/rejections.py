@@ -46,7 +46,7 @@ def rejection(
         if is_immutable(error):
             code, place = "immutable", _changed(manifest, place, before, session.get(key, manifest.api_version))
         elif "admission webhook" in words:
-            place = place or changed_field(manifest, before)
+            place = place or changed_field(manifest, before, words)
     return finding(code, key, place, " ".join(words.split())[:600], manifest)
 
 
