@@ -16,6 +16,8 @@ from benchmarks.measuring import INTERRUPTED, INTERRUPTS, ROOT, Result, ended
 # In the order of a user's day: a plan, its registration, a cluster, then the data plane and a review.
 BENCHMARKS = ("start", "registration", "cluster_start", "gateway", "gateway_denials", "preheat", "report", "policies", "scale")
 COMMAND = [sys.executable, "-m", "benchmarks"]
+# Takes minutes, so it runs only on request.
+ON_REQUEST = ("preheat_small_files",)
 # The time in which a benchmark stops what it started, for example a cluster.
 _STOP_SECONDS = 120
 
@@ -48,7 +50,7 @@ def measure(name: str) -> int:
 
 def _run(name: str) -> int:
     """The exit code of one benchmark. It has a session, so that Ctrl-C reaches this process, which tells the benchmark to stop."""
-    # An interrupt while it starts would leave it running: there is no handle to it yet. The mask is inherited, and `ended` lifts it there.
+    # Until Popen returns, an interrupt could not stop the process. It inherits this mask, and `ended` lifts it there.
     signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
     process = subprocess.Popen([*COMMAND, name], cwd=ROOT, start_new_session=True)
     try:
@@ -66,6 +68,6 @@ def _run(name: str) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument("name", nargs="?", choices=BENCHMARKS)
+    parser.add_argument("name", nargs="?", choices=(*BENCHMARKS, *ON_REQUEST))
     chosen = parser.parse_args().name
     sys.exit(ended(partial(measure, chosen) if chosen else main, chosen or "benchmarks"))

@@ -9,7 +9,7 @@ from rich.text import Text
 from inferplan.cli.arguments import json_option
 from inferplan.cli.progress import ProgressView
 from inferplan.cli.screen import results, say, show_findings
-from inferplan.operations.auditing.audit import DEPLOYERS, audit, findings
+from inferplan.operations.auditing.audit import DEPLOYERS, Audit, audit, findings
 from inferplan.operations.errors import RequestError
 from inferplan.operations.files import write
 from inferplan.operations.reporting.forms import as_html, as_json, as_markdown
@@ -75,6 +75,11 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
     content = findings.table(result.findings)
     show_findings(findings.save(result.findings), content.title, content, save=save, as_json=json)
     if not json:
-        by_policy = result.blocked and result.findings.outcome != "blocked" and report is None
-        results().print(Text(f"verdict: {result.report.verdict}{'; --report FILE lists the violations' if by_policy else ''}"))
+        results().print(_verdict(result, listed=report is not None))
     raise typer.Exit(3 if result.blocked else 0)
+
+
+def _verdict(result: Audit, *, listed: bool) -> Text:
+    """The verdict, and where violations of the policy pack are listed if they alone block and no report was asked for."""
+    by_policy = result.blocked and result.findings.outcome != "blocked"
+    return Text(f"verdict: {result.report.verdict}{'; --report FILE lists the violations' if by_policy and not listed else ''}")
