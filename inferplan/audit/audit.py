@@ -76,7 +76,7 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
         first = request.old is None
         new = Rollout(session=session, deployer=how, manifests=request.new, before=old, upgrades=not first, limit=request.limit).run()
         change = Change(session=session, old=old, new=new, since=since, first=first)
-        findings = [*judge(change), *announced(session, request.old or (), request.new, request.target), *notes]
+        findings = [*judge(change), *announced(change, request.old or (), request.new, request.target), *notes]
         if request.drain:
             say(f"draining {sum(each['kind'] == 'Node' for each in request.nodes)} nodes, one after the other")
             findings += drained(session, new, request.nodes, request.limit)

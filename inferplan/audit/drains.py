@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Final
 
+from inferplan.audit.blame import blamed_field
 from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.manifest import Manifest, Object, finding
-from inferplan.audit.placement import blamed_field
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
 from inferplan.kube.paths import mapping

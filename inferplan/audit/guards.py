@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from http import HTTPStatus
 
+from inferplan.audit.blame import blamed_field
 from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import unkept
-from inferplan.audit.placement import blamed_field
 from inferplan.audit.templates import TABLE, containers, is_unnamed, references, select, templates
 from inferplan.kube.field_owners import writers
 from inferplan.kube.paths import MISSING, mapping, parse, text_of, value_at

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from inferplan.audit import drains, guards
+from inferplan.audit.blame import blamed_field
 from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.manifest import TITLES, Manifest, finding
-from inferplan.audit.placement import blamed_field, blocking_pods, pods_of_others
+from inferplan.audit.placement import blocking_pods, pods_of_others, restrictions
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
 from inferplan.audit.services import STRATEGIES, outages
 from inferplan.audit.session import Session
@@ -38,12 +39,14 @@ def judge(change: Change) -> Iterator[Finding]:
     yield from {(each.object, each.field, each.code): each for each in reversed(doubts)}.values()
 
 
-def announced(session: Session, old: Iterable[Manifest], new: Iterable[Manifest], target: str) -> Iterator[Finding]:
+def announced(change: Change, old: Iterable[Manifest], new: Iterable[Manifest], target: str) -> Iterator[Finding]:
     """The findings on what the version `target` removes; what the simulated cluster's own version lacks may be in `old` too."""
+    session, unserved = change.session, {each.object for each in change.new.rejections if each.code == "unserved"}
     running = {(each.kind, each.name, field) for _, each, field, _ in removed(old, VERSIONS[0])}
     for code, manifest, field, reason in removed(new, target):
-        known = (manifest.kind, manifest.name, field) in running
-        yield finding("old" if known else code, session.key(manifest), field, reason, manifest)
+        known, key = (manifest.kind, manifest.name, field) in running, session.key(manifest)
+        if field != "apiVersion" or str(key) not in unserved:
+            yield finding("old" if known else code, key, field, reason, manifest)
     if target != VERSIONS[0]:
         words = f"the control plane was upgraded to {session.version} with its data before the new state was applied"
         yield from (finding("target", f"Kubernetes {target}", "", each, None) for each in (words, *unknown_of_nodes(target)))
@@ -84,12 +87,13 @@ def _unready(change: Change) -> Iterator[Finding]:
             continue
         if key in old.unready and before is not None and before.body == manifest.body:
             yield finding("old", key, "", reason, manifest)
-        elif pods := blocking_pods(session, key, manifest, before, reason):
+        elif pods := blocking_pods(change, key, manifest, before, reason):
             yield finding("no-room", key, STRATEGIES.get(key.kind, "spec"), f"{reason}; {pods}", manifest)
         elif pods := pods_of_others(session, key, new.left):
             yield finding("no-room", key, "metadata.name", f"{reason}; {pods}", manifest)
         else:
             yield finding("unready", key, blamed_field(reason, manifest, before), reason, manifest)
+            yield from restrictions(change, key, cause)
     for key, message in session.history.quotas.items():
         owner = next((each for each in new.manifests if key.name.startswith(each.name) and key.namespace == each.namespace), None)
         if owner is not None and owner not in new.unready and owner.kind not in ("Service", "ConfigMap", "Secret"):

@@ -11,6 +11,7 @@ from inferplan.tables import table
 
 Object = dict[str, Any]
 TITLES: Final = table("audit/findings.toml")
+_REMEDIES: Final = table("audit/placement.toml")["remedies"]
 # The API server would read these in the path of a request.
 _PATH: Final = re.compile(r"[/%?#\\\s]|^\.\.?$")
 
@@ -60,6 +61,8 @@ class Manifest:
 
 def finding(code: str, subject: object, field: str, reason: str, origin: Manifest | Finding | None) -> Finding:
     weight, title, remedy = TITLES[code]
+    if code in ("unready", "upgrade"):
+        remedy = next((each for words, each in _REMEDIES.items() if re.search(words, reason)), remedy)
     text, place = " ".join(reason.split()), origin.place if origin else ""
     return Finding(code=code, weight=weight, title=title, object=str(subject), field=field, reason=text, place=place, remedy=remedy)
 

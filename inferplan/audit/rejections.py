@@ -1,11 +1,11 @@
 """Why the API server rejects a manifest, and which of its fields is to blame."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from inferplan.audit.blame import blamed_field
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import differences, indexed, patch
-from inferplan.audit.placement import changed_field
 from inferplan.audit.session import Session
 from inferplan.audit.templates import select
 from inferplan.kube.paths import text_of
@@ -15,39 +15,59 @@ from inferplan.rehearsal.engine.wait.reasons import is_immutable
 from inferplan.rehearsal.errors import ClusterError, ObjectFailed
 from inferplan.review.findings import Finding
 
-_FIELD = re.compile(r"\.?((?:spec|metadata|data|rules|webhooks|status)[\w.\[\]\"=/-]*)")
-_UNKNOWN = re.compile(r'strict decoding error: unknown field "([^"]+)".*')
+_FIELD = re.compile(r"\b((?:spec|metadata|data|rules|webhooks|status)(?:[.\[][\w.\[\]\"=/-]*)?)(?![\w-])")
+_UNKNOWN = re.compile(r'unknown field "([^"]+)"')
 _TYPE = re.compile(r"Go struct field \w+\.([\w.]+) of type (?:\w+\.)?(\w+)")
-_MUTABLE = re.compile(r"spec\.(replicas|ordinals|template|updateStrategy|revisionHistoryLimit|persistentVolumeClaimRetention|minReady)")
+_MUTABLE = {
+    "StatefulSet": re.compile(
+        r"spec\.(replicas|ordinals|template|updateStrategy|revisionHistoryLimit|persistentVolumeClaimRetention|minReady)"
+    ),
+    "PersistentVolumeClaim": re.compile(r"spec\.(resources|volumeAttributesClassName)"),
+    "Pod": re.compile(r"spec\.(activeDeadlineSeconds|terminationGracePeriodSeconds|tolerations|(initC|c)ontainers\[\d+\]\.image)"),
+}
+"""Fields below `spec` that can change, of kinds whose rejection names the whole of it."""
 
 
-def rejection(
+def rejections(
     session: Session, manifest: Manifest, error: ApiError | ObjectFailed | ClusterError, declared: Mapping[Key, Manifest]
-) -> Finding:
-    """The finding on the rejection of `manifest`, with the field that is to blame; `declared` are the declarations before."""
+) -> list[Finding]:
+    """The findings on the rejection of `manifest`, one for each field that is to blame; `declared` are the declarations before."""
     key = session.key(manifest)
-    if not isinstance(error, ApiError):
+    if isinstance(error, ApiError):
+        causes = sorted(set(_causes(session, manifest, error, declared.get(key))))
+    else:
         code, text = _missing(session, manifest, error.message)
-        return finding(code, key, "apiVersion" if code == "unserved" else "kind", text, manifest)
-    code, words, before = "rejected", error.message, declared.get(key)
+        causes = [(code, "apiVersion" if code == "unserved" else "kind", text)]
+    return [finding(code, key, place, " ".join(words.split())[:600], manifest) for code, place, words in causes]
+
+
+def _causes(session: Session, manifest: Manifest, error: ApiError, before: Manifest | None) -> Iterator[tuple[str, str, str]]:
+    """Code, field and words of each reason of `error`."""
+    # Server-side apply stops at any one of several unknown fields.
+    words = session.strict_words(manifest) or error.message if "field not declared in schema" in error.message else error.message
+    causes = [(str(each["field"]), str(each.get("message", ""))) for each in error.details.get("causes") or () if each.get("field")]
     # The words before an unknown field or a wrong type repeat the whole object.
-    if unknown := _UNKNOWN.search(words):
-        place, words = unknown[1], unknown[0]
+    if unknown := _UNKNOWN.findall(words):
+        yield from (("rejected", field, f'strict decoding error: unknown field "{field}"') for field in unknown)
     elif wrong := _TYPE.search(words):
         values = select(manifest.body, f"{wrong[1]}.*")
         place = next((text_of(path) for path, value in values if isinstance(value, str) != (wrong[2] == "string")), wrong[1])
-        words = f"{place}: cannot be read as {wrong[2]}"
+        yield "rejected", place, f"{place}: cannot be read as {wrong[2]}"
+    elif is_immutable(error):
+        live = session.get(session.key(manifest), manifest.api_version)
+        for field, said in causes or [(_named(words), words)]:
+            places = _changed(manifest, indexed(field, manifest.body), before, live)
+            yield from (("immutable", place, words if len(causes) < 2 else said) for place in places)
+    elif len(causes) > 1:
+        yield from (("rejected", indexed(field, manifest.body), f"{field}: {said}") for field, said in causes)
     else:
-        match = _FIELD.search(words)
-        causes = (str(each["field"]) for each in error.details.get("causes") or () if each.get("field"))
-        place = indexed(next(causes, match[1].rstrip(".") if match else ""), manifest.body)
-        if place.startswith("spec.clusterIPs") and "clusterIPs" not in manifest.spec:
-            place = "spec.clusterIP"
-        if is_immutable(error):
-            code, place = "immutable", _changed(manifest, place, before, session.get(key, manifest.api_version))
-        elif "admission webhook" in words:
-            place = place or changed_field(manifest, before, words)
-    return finding(code, key, place, " ".join(words.split())[:600], manifest)
+        field = indexed(causes[0][0] if causes else _named(words), manifest.body)
+        yield "rejected", field or blamed_field(words, manifest, before), words
+
+
+def _named(words: str) -> str:
+    match = _FIELD.search(words)
+    return match[1].rstrip(".") if match else ""
 
 
 def _missing(session: Session, manifest: Manifest, message: str) -> tuple[str, str]:
@@ -62,13 +82,15 @@ def _missing(session: Session, manifest: Manifest, message: str) -> tuple[str, s
     return "unserved", f"Kubernetes {session.version} does not serve {manifest.api_version} {manifest.kind}; {instead}"
 
 
-def _changed(manifest: Manifest, place: str, before: Manifest | None, live: Object | None) -> str:
-    """The field that changed at or below `place`, for messages that name a whole spec."""
+def _changed(manifest: Manifest, place: str, before: Manifest | None, live: Object | None) -> list[str]:
+    """The immutable fields that changed at or below `place`, for messages that name a whole spec."""
+    if place.startswith("spec.clusterIPs") and "clusterIPs" not in manifest.spec:
+        return ["spec.clusterIP"]
     if place not in ("", "spec"):
-        return place
+        return [place]
     below = [each for each in (differences(before.body, manifest.body) if before else ()) if each.startswith(place)]
-    if manifest.kind == "StatefulSet":
-        below = [each for each in below if not _MUTABLE.match(each)]
+    if mutable := _MUTABLE.get(manifest.kind):
+        below = [each for each in below if not mutable.match(each)]
     # What was sent without a change of the declaration, such as null for a default of the API server.
     sent = patch(live or {}, before.body if before else {}, manifest.body).get("spec") or {}
-    return (below or [f"spec.{name}" for name in sent] or [place])[0]
+    return below or [f"spec.{name}" for name in sent][:1] or [place]

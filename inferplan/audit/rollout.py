@@ -9,7 +9,7 @@ from inferplan.audit.deployed import Deployed
 from inferplan.audit.deployers import Deployer, Wave
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import unkept
-from inferplan.audit.rejections import rejection
+from inferplan.audit.rejections import rejections
 from inferplan.audit.session import Session
 from inferplan.audit.templates import references
 from inferplan.kube.field_owners import entries
@@ -73,7 +73,7 @@ class Rollout:
         try:
             self.session.resource(manifest)
         except (ObjectFailed, ClusterError) as error:
-            self.result.rejections.append(rejection(self.session, manifest, error, self.before.manifests))
+            self.result.rejections += rejections(self.session, manifest, error, self.before.manifests)
             return
         key = self.session.key(manifest)
         known = self.adopts or self.deployer.is_hook(manifest) or key in self.before.declared
@@ -134,7 +134,7 @@ class Rollout:
                 if manifest.kind == _DEFINITION:
                     await_served(session.api, manifest.body)
         except (ApiError, ObjectFailed, ClusterError) as error:
-            result.rejections.append(rejection(session, manifest, error, self.before.manifests))
+            result.rejections += rejections(session, manifest, error, self.before.manifests)
             if existed:
                 result.manifests[key] = self.before.manifests.get(key, manifest)
         return not existed

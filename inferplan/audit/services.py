@@ -56,6 +56,8 @@ def _without(change: Change, key: Key, manifest: Manifest, servers: Mapping[Key,
     elif wrong := _unnamed_port(manifest, servers):
         field, reason = wrong[0], f"no container of {names} has a port named {wrong[1]!r}"
     elif had or any(each in change.new.unready for each in servers):
+        # Without an endpoint before the change, nothing is lost, and the finding on the workload says why.
+        code = "no-endpoint" if had else "waits"
         reason = f"its pods are those of {names}, which {'is' if len(servers) == 1 else 'are'} not ready{lost}"
     else:
         return  # the stub of an operator, or a Job

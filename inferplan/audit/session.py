@@ -97,6 +97,15 @@ class Session:
             self._list(resource)[key.namespace, key.name] = live
         return live
 
+    def strict_words(self, manifest: Manifest) -> str:
+        """The API server's words on all unknown fields of `manifest`, "" if it knows them."""
+        key, query = self.key(manifest), {"dryRun": "All", "fieldValidation": "Strict"}
+        try:
+            self.api.request("POST", self.resource(manifest).path(key.namespace), _body(manifest, key), query=query)
+        except ApiError as error:
+            return error.message if "strict decoding error" in error.message else ""
+        return ""
+
     def contested(self, manifest: Manifest, live: Object, manager: str) -> list[tuple[str, str]]:
         """The fields of the object `live` that another manager set otherwise, each with the API server's words."""
         if all(_is_own(each.manager, manager) for each, _ in entries(live)):

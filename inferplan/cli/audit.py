@@ -74,8 +74,11 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
         write(report, FORMS[report.suffix](result.report).encode())
     content = findings.table(result.findings)
     show_findings(findings.save(result.findings), content.title, content, save=save, as_json=json)
-    if not json:
-        results().print(_verdict(result, listed=report is not None))
+    verdict = _verdict(result, listed=report is not None)
+    if json:
+        say(verdict.plain)
+    else:
+        results().print(verdict)
     raise typer.Exit(3 if result.blocked else 0)
 
 

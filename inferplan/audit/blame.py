@@ -1,0 +1,105 @@
+"""Which field of a manifest explains the words of the scheduler, the API server or an operator."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from inferplan.audit.manifest import Manifest
+from inferplan.audit.merge import differences
+from inferplan.audit.templates import containers, references, select, templates
+from inferplan.kube.names import vendor_of
+from inferplan.kube.paths import Path, mapping, parse, text_of, values_at
+from inferplan.kube.quantity import amount
+from inferplan.tables import table
+
+_TABLE: Final = table("audit/placement.toml")
+_INSUFFICIENT: Final = re.compile(r"(?:Insufficient |requested: (?:requests|limits)\.)([\w./-]+\w)")
+_LACKING: Final = re.compile(r"([\w./-]+) for: ([\w,.-]+)")
+_EXTREME: Final = re.compile(r"(?:maximum|minimum) ([\w./-]+) usage per \w+ is [^,]+, but (limit|request) is (\w+)")
+_REJECTION: Final = re.compile(r"forbidden|denied|invalid", re.IGNORECASE)
+_IDENTITY: Final = ("apiVersion", "kind", "metadata", "status")
+_COUNTS: Final = ("replicas", "parallelism", "minReplicas", "size")
+_SHORTEST_WORD: Final = 4
+
+
+def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
+    """The field of `manifest` that explains `reason`; one that changed since `old` comes first."""
+    paths = [path for path, _ in templates(manifest.body)]
+    named = [each.field for each in references(manifest.body) if f"{each.kind} {each.name} " in reason]
+    early = list(_by_table("fields", reason, manifest, paths))
+    fields = [*named, *_by_table("late", reason, manifest, paths), *_amounts(reason, manifest), *early]
+    if not fields and any(paths) and "exceeded quota" in reason:
+        return f"spec.{next((each for each in _COUNTS if each in manifest.spec), 'replicas')}"
+    if not fields:
+        return text_of((*paths[0], "spec")) if paths and not _REJECTION.search(reason) else named_field(reason, manifest, old)
+    changed = list(differences(old.body, manifest.body)) if old else []
+    # More pods of the same template need more room, too.
+    fields += [each for each in changed if each.rpartition(".")[2] in _COUNTS]
+    return next(
+        (each for each in fields if old is not None and values_at(old.body, parse(each)) != values_at(manifest.body, parse(each))),
+        fields[0],
+    )
+
+
+def named_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
+    """The field that `reason` names by its text or its own name, of those that changed since `old` or of a new object; else the first change."""
+    changed = [each for each in differences(old.body if old else {}, manifest.body) if not each.startswith(_IDENTITY)]
+    leaves = [leaf for each in changed for leaf in _leaves(values_at(manifest.body, parse(each)), parse(each))]
+    score, path = max(((_likeness(reason, *each), each[0]) for each in leaves), key=lambda each: each[0], default=((0, 0), ()))
+    if any(score):
+        return text_of(path)
+    return changed[0] if old and changed else "spec" if "spec" in manifest.body else ""
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if not items:
+        yield path, value
+    for key, each in items:
+        yield from _leaves(each, (*path, key))
+
+
+def _likeness(reason: str, path: Path, value: Any) -> tuple[int, int]:
+    """How much of `reason` is the text of a value, and how much its field's name; kinds and API groups are in every message."""
+    name = next((each for each in reversed(path) if isinstance(each, str)), "")
+    words = [name, *(each for each in re.findall(r"[A-Z]?[a-z]+", name) if len(each) >= _SHORTEST_WORD)]
+    text = value if isinstance(value, str) and name not in ("kind", "group", "apiVersion") else ""
+    return len(text) if text and _is_named(text, reason) else 0, sum(len(each) for each in words if _is_named(each, reason))
+
+
+def _is_named(text: str, reason: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(text)}(?![\w-])", reason, re.IGNORECASE) is not None
+
+
+def _by_table(part: str, reason: str, manifest: Manifest, paths: list[Path]) -> Iterator[str]:
+    """The fields of pod templates at `paths` that the table names for `reason`; those whose value the reason quotes come first."""
+    for row in (row for words, row in _TABLE[part].items() if re.search(words, reason)):
+        patterns = row.split("|")
+        for path in ((*path, "spec") for path in paths or [()]):
+            found = [each for pattern in patterns for each in select(values_at(manifest.body, path), pattern, path)]
+            found.sort(key=lambda each: not _is_named(str(each[1]), reason))
+            yield from (text_of(inner) for inner, _ in found)
+            if not found and paths:
+                yield f"{text_of(path)}.{patterns[-1].replace('.*', '[0]')}"
+
+
+def _amounts(reason: str, manifest: Manifest) -> Iterator[str]:
+    """The resources of containers that nodes lack, or that a quota or a LimitRange is about."""
+    several = list(containers(manifest.body))
+    resources = [each for each in _INSUFFICIENT.findall(reason) if vendor_of(each)] or _INSUFFICIENT.findall(reason)
+    amounts = [(part, name, None) for name in resources for part in ("limits", "requests")]
+    amounts += [(f"{part}s", name, amount(value)) for name, part, value in _EXTREME.findall(reason)]
+    for part, name, value in amounts:
+        for path, container in several:
+            own = mapping(container, "resources", part).get(name)
+            if own is not None and value in (None, amount(str(own))):
+                yield text_of((*path, "resources", part, name))
+    for path, container in several:
+        lacking = [name for name, owners in _LACKING.findall(reason) if container.get("name") in owners.split(",")]
+        if len(lacking) == 1:
+            # A quota of `cpu` counts requests.
+            yield text_of((*path, "resources", *(lacking[0].split(".", 1) if "." in lacking[0] else ("requests", *lacking))))
+        elif lacking:
+            yield text_of((*path, "resources"))
+    if re.search(r"per Container|must specify", reason):
+        yield from (text_of((*path, "resources")) for path, _ in several)
