@@ -17,7 +17,6 @@ _INSUFFICIENT: Final = re.compile(r"(?:Insufficient |requested: (?:requests|limi
 _LACKING: Final = re.compile(r"([\w./-]+) for: ([\w,.-]+)")
 _EXTREME: Final = re.compile(r"(?:maximum|minimum) ([\w./-]+) usage per \w+ is [^,]+, but (limit|request) is (\w+)")
 _REJECTION: Final = re.compile(r"forbidden|denied|invalid", re.IGNORECASE)
-_IDENTITY: Final = ("apiVersion", "kind", "metadata", "status")
 _COUNTS: Final = ("replicas", "parallelism", "minReplicas", "size")
 _SHORTEST_WORD: Final = 4
 
@@ -43,12 +42,20 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
 
 def named_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     """The field that `reason` names by its text or its own name, of those that changed since `old` or of a new object; else the first change."""
-    changed = [each for each in differences(old.body if old else {}, manifest.body) if not each.startswith(_IDENTITY)]
-    leaves = [leaf for each in changed for leaf in _leaves(values_at(manifest.body, parse(each)), parse(each))]
+    changed = [each for each in differences(old.body if old else {}, manifest.body) if each not in ("apiVersion", "kind", "status")]
+    leaves = [
+        leaf for each in changed for leaf in _leaves(values_at(manifest.body, parse(each)), parse(each)) if _is_meant(leaf[0], reason)
+    ]
+    changed = [each for each in changed if not each.startswith("metadata")]
     score, path = max(((_likeness(reason, *each), each[0]) for each in leaves), key=lambda each: each[0], default=((0, 0), ()))
     if any(score):
         return text_of(path)
     return changed[0] if old and changed else "spec" if "spec" in manifest.body else ""
+
+
+def _is_meant(path: Path, reason: str) -> bool:
+    """False for metadata, but for a label or annotation that `reason` names, and for those of Pod Security."""
+    return path[0] != "metadata" or (str(path[-1]) in reason and "/" in str(path[-1])) or "pod-security" in str(path[-1])
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
@@ -60,7 +67,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _likeness(reason: str, path: Path, value: Any) -> tuple[int, int]:
-    """How much of `reason` is the text of a value, and how much its field's name; kinds and API groups are in every message."""
+    """The lengths of the value and of the words of its field's name that `reason` names; kinds and API groups are in every message."""
     name = next((each for each in reversed(path) if isinstance(each, str)), "")
     words = [name, *(each for each in re.findall(r"[A-Z]?[a-z]+", name) if len(each) >= _SHORTEST_WORD)]
     text = value if isinstance(value, str) and name not in ("kind", "group", "apiVersion") else ""
@@ -77,10 +84,16 @@ def _by_table(part: str, reason: str, manifest: Manifest, paths: list[Path]) -> 
         patterns = row.split("|")
         for path in ((*path, "spec") for path in paths or [()]):
             found = [each for pattern in patterns for each in select(values_at(manifest.body, path), pattern, path)]
-            found.sort(key=lambda each: not _is_named(str(each[1]), reason))
+            found.sort(key=lambda each: not any(_is_named(str(text), reason) for text in (each[1], _item_name(manifest, each[0]))))
             yield from (text_of(inner) for inner, _ in found)
             if not found and paths:
                 yield f"{text_of(path)}.{patterns[-1].replace('.*', '[0]')}"
+
+
+def _item_name(manifest: Manifest, path: Path) -> Any:
+    """The name of the volume or container in which `path` ends."""
+    last = max((index for index, each in enumerate(path) if isinstance(each, int)), default=-1)
+    return values_at(manifest.body, (*path[: last + 1], "name"))
 
 
 def _amounts(reason: str, manifest: Manifest) -> Iterator[str]:

@@ -160,9 +160,17 @@ def unserved_webhooks(change: Change) -> Iterator[Finding]:
         for index, each in enumerate(manifest.body.get("webhooks") or ()):
             service = mapping(each, "clientConfig", "service")
             target = Key("Service", str(service.get("namespace") or "default"), str(service.get("name")))
-            if not service or each.get("failurePolicy", "Fail") != "Fail" or change.session.history.endpoints(target):
+            if not service or each.get("failurePolicy", "Fail") != "Fail":
                 continue
-            known = change.first or (before is not None and target not in change.old.manifests)
-            declared = "has no ready endpoint" if target in change.new.manifests else "is not in the manifests"
-            reason = f"{target} {declared}, and failurePolicy is Fail: the API server rejects every object that the webhook watches"
-            yield finding("assumed" if known else "webhook", key, f"webhooks[{index}].clientConfig.service", reason, manifest)
+            place, port = f"webhooks[{index}].clientConfig.service", service.get("port", 443)
+            ports = _parts(change.session.get(target, "v1") or {})
+            if not change.session.history.endpoints(target):
+                problem = "has no ready endpoint" if target in change.new.manifests else "is not in the manifests"
+            elif str(port) not in ports:
+                place, problem = f"{place}.port", f"has no port {port}; its ports: {', '.join(ports)}"
+            else:
+                continue
+            same = before is not None and value_at(before.body, ("webhooks", index, "clientConfig")) == each.get("clientConfig")
+            known = change.first or (same and (change.same(target) or target not in change.old.manifests))
+            reason = f"{target} {problem}, and failurePolicy is Fail: the API server rejects every object that the webhook watches"
+            yield finding("assumed" if known else "webhook", key, place, reason, manifest)

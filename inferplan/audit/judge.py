@@ -93,7 +93,7 @@ def _unready(change: Change) -> Iterator[Finding]:
             yield finding("no-room", key, "metadata.name", f"{reason}; {pods}", manifest)
         else:
             yield finding("unready", key, blamed_field(reason, manifest, before), reason, manifest)
-            yield from restrictions(change, key, cause)
+            yield from restrictions(change, key, manifest, cause)
     for key, message in session.history.quotas.items():
         owner = next((each for each in new.manifests if key.name.startswith(each.name) and key.namespace == each.namespace), None)
         if owner is not None and owner not in new.unready and owner.kind not in ("Service", "ConfigMap", "Secret"):

@@ -9,8 +9,8 @@ from inferplan.audit.blame import blamed_field, named_field
 from inferplan.audit.deployed import Change
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.session import Session
-from inferplan.audit.templates import requests_of
-from inferplan.kube.paths import mapping, parse, values_at
+from inferplan.audit.templates import requests_of, select, templates
+from inferplan.kube.paths import mapping, parse, text_of, values_at
 from inferplan.kube.quantity import number
 from inferplan.rehearsal.engine.wait.object_events import Key
 from inferplan.rehearsal.engine.wait.reasons import pods_of
@@ -18,6 +18,7 @@ from inferplan.review.findings import Finding
 from inferplan.tables import table
 
 _TABLE: Final = table("audit/placement.toml")
+_CLAIMS: Final = "spec.resourceClaims.*.resourceClaimTemplateName"
 
 
 def blocking_pods(change: Change, key: Key, manifest: Manifest, before: Manifest | None, reason: str) -> str:
@@ -41,14 +42,18 @@ def blocking_pods(change: Change, key: Key, manifest: Manifest, before: Manifest
     return ""
 
 
-def restrictions(change: Change, key: Key, reason: str) -> Iterator[Finding]:
-    """Findings on new or changed objects, such as a quota, because of which the API server rejects pods of `key` with `reason`."""
-    kinds = [kind for words, kind in _TABLE["restricts"].items() if re.search(words, reason)]
-    for other, manifest, before in change.each(*kinds) if kinds else ():
-        near = {other.namespace, other.name if other.kind == "Namespace" else ""} & {"", key.namespace}
-        # A LimitRange and a Namespace are not named in the reason.
-        if near and not change.same(other) and (other.kind in ("LimitRange", "Namespace") or other.name in reason):
-            yield finding("restricts", other, named_field(reason, manifest, before), f"pods of {key} are rejected: {reason}", manifest)
+def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> Iterator[Finding]:
+    """Findings on new or changed objects, such as a quota, that keep pods of `key` from running for `reason`."""
+    claims = {name for _, each in templates(workload.body) for _, name in select(each, _CLAIMS)}
+    patterns = {kind: pattern for words, (kind, pattern) in _TABLE["restricts"].items() if re.search(words, reason)}
+    for other, manifest, before in change.each(*patterns) if patterns else ():
+        near = other.name if other.kind == "Namespace" else other.namespace
+        # A LimitRange and a Namespace are not named in the reason, and a claim has a name of its own.
+        named = other.kind in ("LimitRange", "Namespace") or other.name in (claims if other.kind == "ResourceClaimTemplate" else reason)
+        if near in ("", key.namespace) and named and not change.same(other):
+            found = (text_of(path) for path, _ in select(manifest.body, patterns[other.kind]))
+            field = next(found, "") or named_field(reason, manifest, before)
+            yield finding("restricts", other, field, f"pods of {key} do not run: {reason}", manifest)
 
 
 def pods_of_others(session: Session, key: Key, left: Mapping[Key, Manifest]) -> str:

@@ -11,7 +11,7 @@ from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import unkept
 from inferplan.audit.rejections import rejections
 from inferplan.audit.session import Session
-from inferplan.audit.templates import references
+from inferplan.audit.templates import references, select, templates
 from inferplan.kube.field_owners import entries
 from inferplan.kube.paths import MISSING, mapping, text_of
 from inferplan.rehearsal.cluster.api import ApiError
@@ -22,6 +22,7 @@ from inferplan.rehearsal.errors import ClusterError, ObjectFailed
 
 _RELEASE: Final = "meta.helm.sh/release-name"
 _DEFINITION: Final = "CustomResourceDefinition"
+_CLAIMS: Final = "spec.volumes.*.persistentVolumeClaim.claimName"
 
 
 @dataclass(kw_only=True)
@@ -106,12 +107,19 @@ class Rollout:
         return True
 
     def _too_early(self, wave: Wave, later: list[Manifest]) -> Iterator[tuple[Key, str]]:
-        """The objects of `wave` whose pods need a Secret or ConfigMap of `later`; none in a state that runs already."""
+        """The objects of `wave` that need one of `later` to be ready; none in a state that runs already."""
         names = {self.session.key(each) for each in later if each.kind in ("Secret", "ConfigMap")}
         for key, each in ((self.session.key(manifest), each) for manifest in wave.manifests for each in references(manifest.body)):
             target = each.target(key)
             if not self.adopts and target in names and self.session.get(target, "v1") is None:
                 yield key, f"{each.kind} {each.name} does not exist yet: {self.deployer.name} applies it when this object is ready"
+        # Argo CD takes a claim without a volume for Progressing.
+        lazy = {each.name for each in self.manifests if each.body.get("volumeBindingMode") == "WaitForFirstConsumer"}
+        for each in wave.manifests if lazy and self.deployer.name == "argocd" and not self.adopts else ():
+            key, present = self.session.key(each), (*self.before.manifests.values(), *self.result.manifests.values())
+            mounted = {name for other in present for _, pod in templates(other.body) for _, name in select(pod, _CLAIMS)}
+            if each.kind == "PersistentVolumeClaim" and each.spec.get("storageClassName") in lazy and each.name not in mounted:
+                yield key, f"it is bound when its first pod is scheduled, and Argo CD applies no later {self.deployer.wave} before"
 
     def _apply(self, manifest: Manifest, *, dry_run: bool = False) -> bool:
         """Apply `manifest` and record the result. Returns True if the object did not exist."""

@@ -81,10 +81,8 @@ def references(body: Mapping[str, Any]) -> Iterator[Reference]:
             kind, name = place.get("kind", row["target"]), place.get(row.get("name", "name"))
             if kind in TABLE["targets"] and isinstance(name, str):
                 field = text_of((*path, row.get("name", "name")))
-                # A reference of a variable has a key, one of a volume items with keys.
-                keys = {str(key): field for pattern in ("key", "items.*.key") for _, key in select(place, pattern) if key}
-                ports = (port for pattern in ("port.number", "port.name", "port") for port in select(place, pattern, path))
-                keys |= {str(port): text_of(inner) for inner, port in ports if isinstance(port, int | str)}
+                parts = (part for pattern in TABLE["parts"] for part in select(place, pattern, path))
+                keys = {str(part): text_of(inner) for inner, part in parts if part and isinstance(part, int | str)}
                 namespace = str(place.get("namespace") or "")
                 yield Reference(kind=kind, name=name, field=field, keys=keys, api_version=TABLE["targets"][kind], namespace=namespace)
 

@@ -130,6 +130,12 @@ def _apply(api: Api, child: Object, owner: Object) -> Object:
     reference = {key: owner[key] for key in ("apiVersion", "kind")} | {key: owner["metadata"][key] for key in ("name", "uid")}
     metadata: Object = {**child["metadata"], "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}]}
     path = api.resource(child["apiVersion"], child["kind"]).path(metadata["namespace"], metadata["name"])
+    if child["kind"] == "Service":
+        # An operator leaves a Service alone that it did not make.
+        with contextlib.suppress(ApiError):
+            found: Object = api.request("GET", path)
+            if all(each["uid"] != owner["metadata"]["uid"] for each in found["metadata"].get("ownerReferences") or ()):
+                return found
     try:
         return api.apply(path, {**child, "metadata": metadata}, manager=MANAGER, force=True)[0]
     except ApiError as error:
