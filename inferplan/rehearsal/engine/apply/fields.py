@@ -1,12 +1,11 @@
 """Fields of an object by owner, from `metadata.managedFields`. Pure functions."""
 
 import copy
-import json
 from collections.abc import Iterable
 from typing import Any
 
-from inferplan.kube.field_owners import entries, is_taken_over, writers
-from inferplan.kube.paths import parse, with_values_of
+from inferplan.kube.field_owners import entries, is_taken_over, step, writers
+from inferplan.kube.paths import MISSING, parse, with_values_of
 
 Object = dict[str, Any]
 
@@ -25,16 +24,10 @@ def without_others(live: Object, manager: str) -> Object:
 
 
 def _strip(value: Any, owned: Object) -> None:
-    for path, below in owned.items():
-        kind, _, name = path.partition(":")
-        if kind == "f" and isinstance(value, dict) and name in value:
-            if _emptied(value[name], below):
-                del value[name]
-        elif kind in ("k", "v") and isinstance(value, list):
-            wanted = json.loads(name)
-            for each in [each for each in value if _is(each, wanted, kind)]:
-                if _emptied(each, below):
-                    value.remove(each)
+    for key, below in owned.items():
+        part, child = step(value, key)
+        if child is not MISSING and _emptied(child, below):
+            del value[part]
 
 
 def _emptied(value: Any, owned: Object) -> bool:
@@ -42,10 +35,6 @@ def _emptied(value: Any, owned: Object) -> bool:
         return True
     _strip(value, owned)
     return value in ({}, [])
-
-
-def _is(each: Any, wanted: Any, kind: str) -> bool:
-    return each == wanted if kind == "v" else isinstance(each, dict) and wanted.items() <= each.items()
 
 
 def with_ignored(live: Object, body: Object, paths: Iterable[str], manager: str) -> Object:
