@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 Path = tuple[str | int, ...]
@@ -69,6 +69,15 @@ def values_at(value: Any, pattern: Path) -> Any:
     star = pattern.index("*")
     items = value_at(value, pattern[:star])
     return [values_at(item, pattern[star + 1 :]) for item in items] if isinstance(items, list) else None
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield each value inside `value` that has no parts, also an empty map or list, with its path after `path`."""
+    if isinstance(value, dict | list) and value:
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(each, (*path, key))
+    else:
+        yield path, value
 
 
 def with_values_of(other: dict[str, Any], value: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:

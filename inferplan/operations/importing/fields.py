@@ -1,11 +1,11 @@
 """A model server of others, and how values are taken out of its document, so that the paths of the rest are known."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferplan.kube.paths import MISSING, parse, text_of, value_at
+from inferplan.kube.paths import MISSING, leaves, parse, text_of, value_at
 
 REPOSITORY = re.compile(r"(?:hf://)?([\w.-]+/[\w.-]+?)(?::([0-9a-f]{40}))?")
 """A repository of a hub, with its revision."""
@@ -54,13 +54,9 @@ def take(body: dict[str, Any], path: str) -> Any:
     return value
 
 
-def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[str]:
+def left_in(body: dict[str, Any]) -> list[str]:
     """The paths of what was not taken, also of what is empty."""
-    if isinstance(value, dict | list) and value:
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(each, (*path, key))
-    elif path and value is not MISSING:
-        yield text_of(path)
+    return [text_of(path) for path, value in leaves(body) if path and value is not MISSING]
 
 
 def mapped(body: dict[str, Any], fields: Mapping[str, str], prefix: str = "") -> dict[str, Any]:

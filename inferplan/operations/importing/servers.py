@@ -12,7 +12,7 @@ from inferplan.audit.manifest import InputError
 from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import MISSING, mapping, parse, value_at
 from inferplan.kube.quantity import amount
-from inferplan.operations.importing.fields import REPOSITORY, Server, leaves, mapped, take, take_all
+from inferplan.operations.importing.fields import REPOSITORY, Server, left_in, mapped, take, take_all
 from inferplan.tables import table
 
 _TABLE = table("operations/importing/servers.toml")
@@ -49,7 +49,7 @@ def _documents(path: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
                 if isinstance(each, dict):
                     models[index] = MISSING
                     yield "modelSpec", str(each.get("name", f"model-{index}")), f"{path}: servingEngineSpec.modelSpec[{index}]", each
-            for each in leaves(values):
+            for each in left_in(values):
                 yield "", each, str(path), {}
             return
     for manifest in read_manifests(path):
@@ -77,7 +77,7 @@ def _server(name: str, place: str, body: dict[str, Any], row: dict[str, Any]) ->
         server.image = image
     elif "/" in image:
         server.left.append(f"image {image}: the stack's own image is used")
-    server.left += [each for each in leaves(body) if each not in _IGNORED]
+    server.left += [each for each in left_in(body) if each not in _IGNORED]
     return server
 
 
@@ -177,7 +177,7 @@ def _take_applications(server: Server, body: dict[str, Any], row: dict[str, Any]
             server.applications[name] = _application(server, each)
             if not each:
                 listed[index] = MISSING
-    server.left += [f"{row['applications']}: {path}" for path in leaves(settings)]
+    server.left += [f"{row['applications']}: {path}" for path in left_in(settings)]
 
 
 def _application(server: Server, body: dict[str, Any]) -> dict[str, Any]:

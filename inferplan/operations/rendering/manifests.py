@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from inferplan.kube.paths import leaves, text_of
 from inferplan.operations.errors import OperationError
 from inferplan.operations.recovery.declared import registered_objects
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
@@ -74,20 +75,11 @@ def manifests_of(recording: Recording, namespace: str, *, secret_store: str | No
 
 def _problems(each: Registration) -> Iterator[str]:
     kind = f"{each.inputs['kind']} {each.name}"
-    for path, value in _leaves(each.inputs):
+    for path, value in leaves(each.inputs):
         if value is UNKNOWN:
-            yield f"{kind} has a value in {'.'.join(path)} that only an update knows"
+            yield f"{kind} has a value in {text_of(path)} that only an update knows"
         elif isinstance(value, Secret) and not (each.inputs["kind"] == "Secret" and path[0] in ("data", "stringData")):
-            yield f"{kind} has a secret in {'.'.join(path)}, which no manifest may hold"
-
-
-def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if items is None:
-        yield path, value
-        return
-    for key, item in items:
-        yield from _leaves(item, (*path, str(key)))
+            yield f"{kind} has a secret in {text_of(path)}, which no manifest may hold"
 
 
 def _waves(recording: Recording) -> dict[str, int]:
@@ -144,8 +136,8 @@ def _check_no_secret(files: Mapping[str, bytes], recording: Recording) -> None:
 
 
 def _secrets(value: Any) -> Iterator[Any]:
-    return (leaf.value for _, leaf in _leaves(value) if isinstance(leaf, Secret))
+    return (leaf.value for _, leaf in leaves(value) if isinstance(leaf, Secret))
 
 
 def _texts(value: Any) -> Iterable[str]:
-    return (leaf for _, leaf in _leaves(value) if isinstance(leaf, str))
+    return (leaf for _, leaf in leaves(value) if isinstance(leaf, str))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from inferplan.kube.paths import Path, covers, parse, text_of
+from inferplan.kube.paths import Path, covers, leaves, order_of, parse, text_of
 from inferplan.rehearsal.engine.plan.states import ResourceState
 from inferplan.rehearsal.engine.providers import aws
 from inferplan.rehearsal.engine.providers.kubernetes import is_autonamed, is_object, renamed, replaces, replacing_patterns
@@ -100,20 +100,14 @@ def _with_renewed(
         seen.add(path)
         yield path, kind, value
     for name in sorted(renewed):
-        for path in _unknowns(after.get(name), (name,)):
+        unknown = [path for path, value in leaves(after.get(name), (name,)) if _is_unknown(value)]
+        for path in sorted(unknown, key=order_of):
             if path not in seen:
                 yield path, "update", UNKNOWN
 
 
-def _unknowns(value: Any, path: Path) -> Iterator[Path]:
-    if value is UNKNOWN or (isinstance(value, Masked) and not value.digest):
-        yield path
-    elif isinstance(value, dict):
-        for key in sorted(value, key=str):
-            yield from _unknowns(value[key], (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _unknowns(item, (*path, index))
+def _is_unknown(value: Any) -> bool:
+    return value is UNKNOWN or (isinstance(value, Masked) and not value.digest)
 
 
 def _canonical(inputs: Mapping[str, Any]) -> dict[str, Any]:
