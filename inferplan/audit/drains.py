@@ -7,6 +7,7 @@ from typing import Final
 
 from inferplan.audit.blame import blamed_field
 from inferplan.audit.deployed import Change, Deployed
+from inferplan.audit.fleet import LOAD_NAMESPACE
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
@@ -83,7 +84,7 @@ def _cordon(session: Session, node: str, *, on: bool) -> None:
 def _evict(session: Session, deployed: Deployed, node: str, limit: float) -> Iterator[Finding]:
     for pod in session.watching.known("Pod"):
         key, owners = key_of(pod), {each["kind"] for each in pod["metadata"].get("ownerReferences") or ()}
-        if pod["spec"].get("nodeName") != node or "DaemonSet" in owners or key.namespace in ("kube-system", "inferplan-load"):
+        if pod["spec"].get("nodeName") != node or "DaemonSet" in owners or key.namespace in ("kube-system", LOAD_NAMESPACE):
             continue
         if not owners:
             reason = f"no controller owns it, so kubectl drain of node {node} stops, and with --force nothing brings it back"

@@ -1,6 +1,6 @@
 """The nodes of an audit: a file that states pools of nodes becomes fake nodes, and recorded nodes become such a file."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -12,6 +12,8 @@ from inferplan.kube.quantity import canonical
 KIND = "Fleet"
 MAX_NODES = 1000
 _LABELS = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+LOAD_NAMESPACE: Final = "inferplan-load"
+"""The namespace of the pods of others."""
 _DEFAULTS = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
 Quantity = Annotated[str | int, AfterValidator(lambda value: canonical(str(value)) and value)]
@@ -133,14 +135,17 @@ def _node(name: str, pool: NodePool) -> Object:
 
 
 def load_objects(fleet: Fleet) -> list[Object]:
-    """The pods of others, on the nodes of their pools."""
-    pods: list[Object] = []
+    """The pods of others, on the nodes of their pools, after the namespace and the account that they need."""
+    inside = {"namespace": LOAD_NAMESPACE}
+    objects: list[Object] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LOAD_NAMESPACE}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", **inside}},
+    ]
     counts = {pool.name: pool.count for pool in fleet.pools}
     for group, load in enumerate(fleet.load):
         for index in range(load.pods):
             node, requests = f"{load.pool}-{index % max(counts[load.pool], 1)}", {key: str(value) for key, value in load.requests.items()}
             container = {"name": "load", "image": "load", "resources": {"requests": requests, "limits": requests}}
             spec = {"nodeName": node, "containers": [container], "tolerations": [{"operator": "Exists"}]}
-            metadata = {"name": f"load-{group}-{index}", "namespace": "inferplan-load"}
-            pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    return pods
+            objects.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"load-{group}-{index}", **inside}, "spec": spec})
+    return objects

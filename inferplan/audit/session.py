@@ -174,7 +174,7 @@ class Session:
             time.sleep(_PAUSE_SECONDS)  # a hundred changes a second need no hundred looks at every object
 
     def _is_uncounted(self) -> bool:
-        """True if a busy controller has not counted the pods of a Service or of a disruption budget yet."""
+        """True if a busy controller has not counted the pods of a Service, a disruption budget or a quota yet."""
         pods = [each for each in self.watching.known("Pod") if condition(each, "Ready").get("status") == "True"]
         ready = [each["metadata"] for each in pods if "deletionTimestamp" not in each["metadata"]]
         for live in self.watching.known("Service"):
@@ -182,6 +182,8 @@ class Session:
             selected = any(each["namespace"] == key.namespace and selector <= mapping(each, "labels").items() for each in ready)
             if selector and selected != bool(self.history.endpoints(key)):
                 return True
+        if any(mapping(each, "status", "hard") != mapping(each, "spec", "hard") for each in self.watching.known("ResourceQuota")):
+            return True  # until then it admits everything
         budgets = self.watching.known("PodDisruptionBudget")
         return any(mapping(each, "status").get("observedGeneration", 0) < each["metadata"]["generation"] for each in budgets)
 

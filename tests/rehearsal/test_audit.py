@@ -48,7 +48,7 @@ def sides(pair: dict[str, Any]) -> tuple[str, str]:
     return base + added, new + "".join(f"---\n{pair[key]}" for key in ("append_new",) if key in pair)
 
 
-def fleet(count: int, gpus: int, taint: str = "", devices: int = 0) -> dict[str, Any]:
+def fleet(count: int, gpus: int, taint: str = "", devices: int = 0, load: int = 0) -> dict[str, Any]:
     taints = [{"key": "nvidia.com/gpu", "value": taint, "effect": "NoSchedule"}] if taint else []
     labels = {"accelerator": "h100"}
     pools: list[dict[str, Any]] = [
@@ -58,7 +58,8 @@ def fleet(count: int, gpus: int, taint: str = "", devices: int = 0) -> dict[str,
         pools[0]["devices"] = [
             {"driver": "gpu.nvidia.com", "count": devices, "attributes": {"type": "gpu"}, "capacity": {"memory": "80Gi"}}
         ]
-    return {"kind": "Fleet", "pools": [*pools, {"name": "cpu", "count": 1}]}
+    held = [{"pool": "gpu", "pods": load, "requests": {"nvidia.com/gpu": 1}}] if load else []
+    return {"kind": "Fleet", "pools": [*pools, {"name": "cpu", "count": 1}], "load": held}
 
 
 def run(folder: Path, pair: dict[str, Any]) -> Audit:
