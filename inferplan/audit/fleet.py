@@ -8,8 +8,10 @@ from inferplan.audit.documents import values_in
 from inferplan.audit.manifest import InputError, Object
 from inferplan.kube.names import FAKE_NODE, HOSTNAME_LABEL
 from inferplan.kube.quantity import canonical
+from inferplan.stackfile.errors import InvalidStack, LocatedError
+from inferplan.stackfile.messages import errors_of
 
-KIND = "Fleet"
+KIND: Final = "Fleet"
 MAX_NODES = 1000
 _LABELS = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
 LOAD_NAMESPACE: Final = "inferplan-load"
@@ -70,30 +72,28 @@ class Load(_Strict):
 class Fleet(_Strict):
     """The content of a nodes file."""
 
-    kind: str = Field(default=KIND, pattern=f"^{KIND}$")
-    pools: tuple[NodePool, ...] = Field(min_length=1)
+    kind: Literal["Fleet"] = KIND
+    pools: list[NodePool] = Field(min_length=1)
     load: tuple[Load, ...] = ()
     device_classes: tuple[DeviceClass, ...] = Field(default=(), alias="deviceClasses")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         unknown = sorted({each.pool for each in self.load} - {each.name for each in self.pools})
-        many = ["the pools have more than 1,000 nodes together"] if sum(each.count for each in self.pools) > MAX_NODES else []
-        if problems := [*many, *(f"load names the unknown pool {each!r}" for each in unknown)]:
-            raise ValueError("; ".join(problems))
+        many = ["The pools have more than 1,000 nodes. Lower a count."] if sum(each.count for each in self.pools) > MAX_NODES else []
+        if problems := [*many, *(f"load names the unknown pool {each!r}. Correct the name." for each in unknown)]:
+            raise ValueError(" ".join(problems))
         return self
 
 
 def read_fleet(content: bytes, name: str) -> Fleet:
     """The pools in the file `name`. Raises InputError with every error."""
+    values = values_in(content, name)
     try:
-        return Fleet.model_validate(values_in(content, name))
+        return Fleet.model_validate(values)
     except ValidationError as error:
-        errors = ((".".join(map(str, each["loc"])), each["msg"]) for each in error.errors(include_url=False, include_input=False))
-        texts = ((where, text.removeprefix("Value error, ").rstrip(".")) for where, text in errors)
-        raise InputError(
-            f"{name}: {where}: {text}. See docs/audit.md for the fields.".replace(": : ", ": ") for where, text in texts
-        ) from error
+        located = (LocatedError(each.path, each.message, None) for each in errors_of(error, values, Fleet, lambda _path: None))
+        raise InputError(f"{line} See docs/audit.md for the fields." for line in InvalidStack(name, located).lines) from error
 
 
 def node_objects(fleet: Fleet) -> list[Object]:

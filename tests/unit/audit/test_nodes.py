@@ -69,7 +69,7 @@ def test_the_load_of_others_is_counted_by_pool_without_names():
         ("kind: Fleet\npools: []\n", "pools"),
         ("kind: Fleet\npools: [{name: a, count: 2000}]\n", "count"),
         ("kind: Fleet\npools: [{name: a, count: 1, allocatable: {cpu: 3GB}}]\n", "'3GB' is not a Kubernetes quantity"),
-        ("kind: Fleet\npools: [{name: a, count: 1, lables: {}}]\n", "lables"),
+        ("kind: Fleet\npools: [{name: a, count: 1, lables: {}}]\n", "Did you mean 'labels'?"),
         ("kind: Fleet\npools: [{name: a, count: 1}]\nload: [{pool: b, pods: 1, requests: {}}]\n", "unknown pool 'b'"),
         ("- a\n", "one mapping"),
     ],
@@ -92,7 +92,7 @@ pools:
     spec = objects[-1]["spec"]
     assert (spec["nodeName"], len(spec["devices"])) == ("h100-1", 8)
     assert spec["devices"][0]["attributes"] == {"type": {"string": "gpu"}, "uvm": {"bool": True}}
-    with pytest.raises(InputError, match=r"devices\.0\.capacity\.memory: '80 GB' is not a Kubernetes quantity"):
+    with pytest.raises(InputError, match=r"devices\[0\]\.capacity\.memory: '80 GB' is not a Kubernetes quantity"):
         read_fleet(text.replace("80Gi", "80 GB").encode(), "nodes.yaml")
 
 
