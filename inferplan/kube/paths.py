@@ -27,6 +27,11 @@ def text_of(path: Path) -> str:
     return text
 
 
+def dotted(path: Iterable[str | int]) -> str:
+    """Return `path` as a person writes it, without quotes: `exemptions[0].rule`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
 def parse(text: str) -> Path:
     """Return the path that `text` spells; `*` stands for any item. Raises ValueError with the position if `text` is not a path."""
     parts: list[str | int] = []

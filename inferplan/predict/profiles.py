@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from inferplan.kube.paths import mapping
+from inferplan.kube.paths import dotted, mapping
 from inferplan.predict.batches import Speed
 from inferplan.predict.library import UnknownSpeedError
 
@@ -61,7 +61,7 @@ def document(key: Mapping[str, Any], *, job: str, replicas: int, output_tokens: 
 def first_problem(error: ValidationError) -> str:
     """The first wrong value of a file with its place, and what it should be."""
     first = error.errors(include_url=False)[0]
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).removeprefix(".")
+    place = dotted(first["loc"])
     if first["type"] == "missing":
         return f"misses {place}"
     text = first["msg"].removeprefix("Value error, ")

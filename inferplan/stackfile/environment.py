@@ -23,10 +23,10 @@ class Environment:
             return f"the expression {self.expressions[key]} of Pulumi ESC"
         return f"the Pulumi ESC environment {', '.join(self.imports)}" if self.imports else None
 
-    def notes(self, purpose: str) -> Iterator[str]:
-        """Yield a line for each value that a `purpose`, such as a plan, does not know."""
+    def notes(self) -> Iterator[str]:
+        """Yield a line for each value that a plan does not know."""
         for key, expression in self.expressions.items():
-            yield f"{key.rpartition(':')[2]} is {expression}, which the Pulumi CLI reads from Pulumi ESC; this {purpose} does not know it"
+            yield f"{key.rpartition(':')[2]} is {expression}, which the Pulumi CLI reads from Pulumi ESC; this plan does not know it"
 
 
 def read(root: MapNode) -> Environment:

@@ -61,9 +61,7 @@ def caches(path: Path) -> list[Path]:
     return directories
 
 
-def verify(
-    directory: Path, *, every_byte: bool = True, workers: int | None = None, counted: Callable[[int], None] | None = None
-) -> Verdict:
+def verify(directory: Path, *, every_byte: bool = True, counted: Callable[[int], None] | None = None) -> Verdict:
     """Compare a cache with its READY file, byte by byte or by size and time. `counted` gets the bytes of each block, from several threads."""
     try:
         manifest = read(directory)
@@ -72,7 +70,7 @@ def verify(
     if manifest is None:
         return Verdict(directory, None, problem=f"{READY} is missing: a preheat found its files damaged and has not repaired them yet")
     try:
-        differences = check(directory, manifest, every_byte=every_byte, workers=workers, counted=counted)
+        differences = check(directory, manifest, every_byte=every_byte, counted=counted)
     except OSError as error:
         return Verdict(directory, manifest, problem=str(error))
     return Verdict(directory, manifest, tuple(differences))

@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 from inferplan.components.handles import ModelMount, ObjectStore
 from inferplan.components.public.handles import ModelFilesHandle, ready_of
 from inferplan.components.spec import FieldError, KeyPath, Spec, SpecError
+from inferplan.kube.paths import dotted
 
 AnySpec = TypeVar("AnySpec", bound=BaseModel)
 SPLIT = {"ScalingSpec": "autoscaling", "MachineShape": "machine_shape", "SecretKey": "secret_env"}
@@ -40,7 +41,7 @@ class InvalidInputsError(pulumi.RunError, InputPropertiesError):
     """The inputs of a component are invalid. Programs end without a traceback, and callers in other languages get each input's error."""
 
     def __init__(self, component: str, name: str, errors: list[SpecError]) -> None:
-        details = [{"property_path": _dotted(each.path), "reason": each.message} for each in errors]
+        details = [{"property_path": dotted(each.path), "reason": each.message} for each in errors]
         lines = [f"{component} {name!r}: {each['property_path']}: {each['reason']}" for each in details]
         InputPropertiesError.__init__(self, "\n".join(lines), details)  # pyrefly: ignore[bad-argument-type] - a typed dictionary
 
@@ -127,7 +128,3 @@ def _has_output(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_has_output, value.values()))
     return any(map(_has_output, value)) if isinstance(value, list | tuple) else isinstance(value, pulumi.Output)
-
-
-def _dotted(path: KeyPath) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")

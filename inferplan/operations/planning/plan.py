@@ -160,9 +160,9 @@ def _aligned(old: Any, new: Any) -> Any:
     return old
 
 
-def notes_before(workspace: Workspace, *, purpose: str = "plan") -> Iterator[str]:
+def notes_before(workspace: Workspace) -> Iterator[str]:
     """Notes on the stack file before its program runs: placeholders for secrets, keys that expire, open egress."""
     if workspace.secrets.placeholders:
-        yield f"this {purpose} has placeholders for secrets: {workspace.secrets.reason}"
-    yield from workspace.file.environment.notes(purpose)
+        yield f"this plan has placeholders for secrets: {workspace.secrets.reason}"
+    yield from workspace.file.environment.notes()
     yield from stack_notes(workspace)

@@ -5,7 +5,7 @@ that must exist. No value of a secret is in the result.
 """
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,17 +127,10 @@ def _yaml(document: Mapping[str, Any]) -> bytes:
 
 def _check_no_secret(files: Mapping[str, bytes], recording: Recording) -> None:
     """Raise OperationError if the value of a secret is in a file, as it is or in base64."""
-    texts = {text for each in recording for value in _secrets(each.inputs) for text in _texts(value)}
+    secrets = [value.value for each in recording for _, value in leaves(each.inputs) if isinstance(value, Secret)]
+    texts = {text for each in secrets for _, text in leaves(each) if isinstance(text, str)}
     for text in sorted(texts):
         if len(text) >= _SHORTEST_SECRET:
             for form in (text.encode(), b64encode(text.encode())):
                 if name := next((name for name, content in files.items() if form in content), None):
                     raise OperationError(f"{name} would hold the value of a secret, so nothing was written. This is a defect of inferplan")
-
-
-def _secrets(value: Any) -> Iterator[Any]:
-    return (leaf.value for _, leaf in leaves(value) if isinstance(leaf, Secret))
-
-
-def _texts(value: Any) -> Iterable[str]:
-    return (leaf for _, leaf in leaves(value) if isinstance(leaf, str))

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, V
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
+from inferplan.kube.paths import dotted
 from inferplan.policies.engine.rule import Level, Rule
 from inferplan.policies.engine.settings import ACCEPTED_TYPE_KEYS, EXEMPTION_KEYS, STATES, AcceptedType, Exemption
 
@@ -100,20 +101,20 @@ def _sentences(errors: Iterable[ErrorDetails]) -> Iterator[str]:
         *above, name = error["loc"] or ("",)
         if name == "[key]":
             *above, name = above
-        parent = _path(above)
+        parent = dotted(above)
         match error["type"]:
             case "value_error":
-                yield f"{_path([*above, name])}: {error['ctx']['error']}"
+                yield f"{dotted([*above, name])}: {error['ctx']['error']}"
             case "extra_forbidden" | "unexpected_keyword_argument":
                 known = _entry_of(parent)[1] if above else tuple(map(to_camel, _File.model_fields))
                 yield f"{parent or 'the top level'}: {_unknown(str(name), known, 'key')}"
             case "enum" | "literal_error" as kind:
                 what, allowed = ("level", Level) if kind == "enum" else ("state", STATES)
-                yield f"{_path([*above, name])}: {error['input']!r} is not a {what}. Use one of {', '.join(allowed)}"
+                yield f"{dotted([*above, name])}: {error['input']!r} is not a {what}. Use one of {', '.join(allowed)}"
             case "missing" | "string_type" | "string_pattern_mismatch":
                 missing.setdefault(parent, []).append(str(name))
             case kind:
-                yield f"{_path([*above, name]) or 'the top level'} is not {'a list' if kind == 'tuple_type' else 'a map'}"
+                yield f"{dotted([*above, name]) or 'the top level'} is not {'a list' if kind == 'tuple_type' else 'a map'}"
     for parent, names in missing.items():
         what, keys = _entry_of(parent)
         yield f"{parent} lacks {', '.join(names)}. {what} needs {', '.join(keys)}"
@@ -133,11 +134,6 @@ def _parameter_errors(content: Any, rules: _Rules) -> Iterator[str]:
                 yield f"parameters.{rule}: {_unknown(name, rules[rule].parameters, 'parameter')}"
             elif problem := parameter.problem(value):
                 yield f"parameters.{rule}.{name} {problem}"
-
-
-def _path(keys: Iterable[str | int]) -> str:
-    """`exemptions[0].rule`."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
 def _unknown(name: str, known: Collection[str], what: str) -> str:

@@ -54,10 +54,10 @@ class Cost:
         return _sum(each.committable for each in self.lines)
 
 
-def monthly_cost(resources: Iterable[Declared], prices: PriceList | None = None) -> Cost:
-    """The monthly cost of `resources` by `prices`; default: the list of this version, for the stack's region."""
+def monthly_cost(resources: Iterable[Declared]) -> Cost:
+    """The monthly cost of `resources` by the prices of this version for the stack's region."""
     everything = list(with_templates(resources))
-    prices = prices or price_list(region_of(everything))
+    prices = price_list(region_of(everything))
     stored, notes = _stored_weights(everything, prices)
     priced = [(each, *_price(each, prices)) for each in everything if each.type != NODE_GROUP]
     priced += [(pool.groups[0], *_pool_line(pool, prices)) for pool in pools_of(everything)]

@@ -42,7 +42,7 @@ class Watching:
     `look` gets each state of each object, and whether the object is gone; it must be quick, and sends no requests.
     """
 
-    def __init__(self, api: Api, look: Callable[[Object, bool], None] | None = None) -> None:
+    def __init__(self, api: Api, look: Callable[[Object, bool], None] = lambda _live, _gone: None) -> None:
         self.idle = IdleClock()
         self._look = look
         self._api = api
@@ -178,8 +178,7 @@ class Watching:
         for uid, _ in _owners(live):
             collection.by_owner[uid].add(name)
         self._wake(live)
-        if self._look is not None:
-            self._look(live, False)
+        self._look(live, False)
 
     def _drop(self, collection: _Collection, live: Object) -> None:
         name = (live["metadata"].get("namespace", ""), live["metadata"]["name"])
@@ -187,8 +186,7 @@ class Watching:
         for uid, _ in _owners(live):
             collection.by_owner[uid].discard(name)
         self._wake(live)
-        if self._look is not None:
-            self._look(live, True)
+        self._look(live, True)
 
     def _wake(self, live: Object) -> None:
         if live["kind"] not in _IRRELEVANT:
