@@ -46,33 +46,30 @@ def read_side(
         return _of_revision(str(source), lambda inside: read_side(inside, **options))
     if "://" in str(source):
         raise InputError([f"{source}: An audit needs no network. Download it, and name the folder."])
+    if values and not is_chart(path):
+        raise InputError([f"{source}: --values is for Helm charts, and there is no Chart.yaml. Leave it out."])
     if is_chart(path):
         pinned = next(each.version for each in SOURCES if each.name == "kubernetes")
         version = pinned if pinned.startswith(f"v{kubernetes}.") else f"v{kubernetes}.0"
-        chart = render_chart(helm(progress), path, values, namespace=namespace, kubernetes=version)
-        return Side(manifests=_some(chart, source), is_chart=True)
-    if values:
-        raise InputError([f"{source}: --values is for Helm charts, and there is no Chart.yaml. Leave it out."])
-    if is_kustomization(path):
+        side = Side(manifests=render_chart(helm(progress), path, values, namespace=namespace, kubernetes=version), is_chart=True)
+    elif is_kustomization(path):
         if (program := shutil.which("kubectl")) is None:
             raise InputError([f"{source}: A kustomization needs kubectl on PATH. Install it, or render it first."])
-        return Side(manifests=_some(render_kustomization(Path(program), path), source))
-    if path.is_file() and is_events(path):
+        side = Side(manifests=render_kustomization(Path(program), path))
+    elif path.is_file() and is_events(path):
         before, after = sides_of(path)
-        return Side(manifests=_some(after, source), before=before)
-    return Side(manifests=_some(read_manifests(path), source))
+        side = Side(manifests=after, before=before)
+    else:
+        side = Side(manifests=read_manifests(path))
+    if not side.manifests:
+        raise InputError([f"{source} contains no objects. Name a file or folder of manifests, a chart or a kustomization."])
+    return side
 
 
 def helm(progress: Progress) -> Path:
     """Helm from PATH, else built once from its Go module. Raises RehearsalError."""
     installed = shutil.which("helm")
     return Path(installed) if installed else ensure_source(HELM, progress) / "helm"
-
-
-def _some(manifests: tuple[Manifest, ...], source: str | Path) -> tuple[Manifest, ...]:
-    if not manifests:
-        raise InputError([f"{source} contains no objects. Name a file or folder of manifests, a chart or a kustomization."])
-    return manifests
 
 
 def _of_revision(source: str, read: Callable[[Path], Side]) -> Side:
