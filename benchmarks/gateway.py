@@ -12,13 +12,12 @@ import re
 import shutil
 import statistics
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measuring import Result, answers, at_least, at_most, folder_in_memory, median_ratio, unbounded
+from benchmarks.measuring import Result, at_least, at_most, folder_in_memory, median_ratio, serving, unbounded
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
 from tests.ports import free_port
 
@@ -58,17 +57,8 @@ def _nginx(binary: str, folder: Path, port: int, directives: str) -> Iterator[in
         f"server {{ listen 127.0.0.1:{port}; location / {{ {directives} }} }}\n}}\n"
     )
     user = "user root; " if os.geteuid() == 0 else ""
-    process = subprocess.Popen([binary, "-c", str(config), "-p", str(folder), "-g", f"{user}daemon off;"])
-    try:
-        end = time.monotonic() + 120
-        while not answers(port):
-            if time.monotonic() > end:
-                raise TimeoutError(f"nothing listens on 127.0.0.1:{port}")
-            time.sleep(0.01)
-        yield process.pid
-    finally:
-        process.terminate()
-        process.wait(60)
+    with serving([binary, "-c", str(config), "-p", str(folder), "-g", f"{user}daemon off;"], port) as pid:
+        yield pid
 
 
 def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int, models: int = 1) -> Proxy:

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -83,7 +84,22 @@ def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)  # noqa: S108 - a new directory
 
 
-def answers(port: int) -> bool:
+@contextmanager
+def serving(command: Sequence[str], port: int, *, log: int | None = None) -> Iterator[int]:
+    """Run the server `command` until the block ends, with standard error to `log`; yields its process id once it answers at `port`."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+    try:
+        while not _answers(port):
+            if process.poll() is not None:
+                raise RuntimeError(f"{' '.join(command)} ended with {process.returncode} before it served")
+            time.sleep(0.02)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

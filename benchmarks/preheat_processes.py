@@ -16,7 +16,7 @@ from typing import Any
 
 import boto3
 
-from benchmarks.measuring import ROOT, answers
+from benchmarks.measuring import ROOT, serving
 from tests.ports import free_port
 
 BUCKET = "acme-weights"
@@ -34,17 +34,8 @@ def noise(seed: int, size: int) -> tuple[bytes, str]:
 def s3_server() -> Iterator[str]:
     """Run moto in a separate process; yields its URL."""
     port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        while not answers(port):
-            if server.poll() is not None:
-                raise RuntimeError(f"moto ended with {server.returncode} before it served")
-            time.sleep(0.05)
+    with serving([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port, log=subprocess.DEVNULL):
         yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def upload(endpoint: str, *, shards: int, size: int) -> Any:
