@@ -150,13 +150,13 @@ class _Builder:
         value, size = self._anchors.get(event.anchor, (None, 0)) if alias else (None, 0)
         self._count += 1 + size
         if alias and event.anchor not in self._anchors:
-            raise _Rejected(event, f"The alias *{event.anchor} names no anchor before it. Write the value out.")
+            raise _Rejected(event, "This alias (*) names no anchor before it. Write the value out, or quote it.")
         if self._count > _MAX_VALUES:
             raise _Rejected(event, f"The document has more than {_MAX_VALUES:,} values with its aliases. Write fewer aliases.")
         if alias:
             return value
         if event.tag not in _TAGS:
-            raise _Rejected(event, f"The tag {event.tag[:40]} is not allowed. Remove it.")
+            raise _Rejected(event, "A tag (!) is not allowed. Remove it, or quote the value.")
         if depth > _MAX_DEPTH:
             raise _Rejected(event, f"The value is nested more than {_MAX_DEPTH} levels deep. Check brackets and indentation.")
         if isinstance(event, yaml.ScalarEvent):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from inferplan.kube.paths import mapping
 from inferplan.review.findings import Finding
+from inferplan.review.rendering.text import clean
 from inferplan.tables import table
 
 Object = dict[str, Any]
@@ -14,13 +15,14 @@ TITLES: Final = table("audit/findings.toml")
 _REMEDIES: Final = table("audit/placement.toml")["remedies"]
 # The API server would read these in the path of a request.
 _PATH: Final = re.compile(r"[/%?#\\\s]|^\.\.?$")
+_USER_INFO: Final = re.compile(r"\b((?:https?|ssh|git|oci|ftp):/+)\S*@")
 
 
 class InputError(ValueError):
-    """Manifests or nodes cannot be read; one line per error, each with file and line. Nothing was applied."""
+    """Manifests or nodes cannot be read; one line per error, each with file and line, without credentials. Nothing was applied."""
 
     def __init__(self, errors: Iterable[str]) -> None:
-        self.errors = tuple(errors)
+        self.errors = tuple(clean(_USER_INFO.sub(r"\1…@", " ".join(each.split("\n")))) for each in errors)
         super().__init__("\n".join(self.errors))
 
 

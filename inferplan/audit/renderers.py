@@ -4,15 +4,20 @@ import contextlib
 import os
 import re
 import resource
+import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
+from inferplan.audit.charts import check_schemas, secret_texts
 from inferplan.audit.documents import content_of, manifests_in, values_in
-from inferplan.audit.manifest import InputError, Manifest
+from inferplan.audit.manifest import InputError, Manifest, Object
+from inferplan.kube.paths import leaves
+from inferplan.review.rendering.text import HIDDEN
 
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _SECONDS: Final = 60
@@ -21,13 +26,39 @@ _OUTPUT_BYTES: Final = 64 * 2**20
 _HOMES: Final = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HELM_PLUGINS")
 _PROXIES: Final = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
 _NOWHERE: Final = {"PATH": "", "KUBECONFIG": os.devnull, "GIT_ALLOW_PROTOCOL": "none", "GOMEMLIMIT": "3GiB", **_PROXIES}
-_REMOTE: Final = re.compile(
-    r"^\s*-?\s*(?:[\w-]+:\s*)?[\"']?((?:https?://|git@|ssh://|git::|oci://|github\.com/|[\w.-]+\.git\b)\S*)", re.MULTILINE
+_REMOTE: Final = re.compile(r"(?:[\w.-]+=)?(?:[a-z][a-z+.-]*://|git@|git::|github\.com/|[\w.-]+\.git\b)")
+# The fields of a kustomization that name files.
+_FILES: Final = frozenset(
+    [
+        "resources",
+        "bases",
+        "components",
+        "crds",
+        "configurations",
+        "generators",
+        "transformers",
+        "validators",
+        "patchesStrategicMerge",
+        "path",
+        "files",
+        "envs",
+        "env",
+    ]
 )
 _RUNS: Final = re.compile(
     r"^\s*-?\s*(?:exec|starlark|helmCharts|helmChartInflationGenerator):|config\.kubernetes\.io/function", re.MULTILINE
 )
 _SOURCE: Final = re.compile(rb"^# Source: (\S+)", re.MULTILINE)
+_NOISE: Final = re.compile(
+    r"^Error: |^[EIW][0-9]{4} .*?\] (?:\"command failed\" err=)?|Use --debug flag to render out invalid YAML", re.MULTILINE
+)
+_REMEDIES: Final = {
+    "Helm": ("Chart.yaml", "Correct the chart or its values."),
+    "kustomize": ("kustomization.yaml", "Correct the kustomization."),
+}
+# How Helm and kustomize name the line of a file that is not YAML.
+_HELM_LINE: Final = re.compile(r"(\S+\.ya?ml): error converting YAML to JSON: yaml: line ([0-9]+):")
+_KUSTOMIZE_LINE: Final = re.compile(r"MalformedYAMLError: yaml: line ([0-9]+): (.*) in File: (\S+\.ya?ml)")
 _PLACE: Final = re.compile(r"\(?([\w./-]+\.(?:ya?ml|tpl|txt):[0-9]+)(?::[0-9]+)?\)?")
 
 
@@ -41,26 +72,38 @@ def is_kustomization(path: Path) -> bool:
 
 def render_chart(helm: Path, chart: Path, values: Sequence[Path], *, namespace: str, kubernetes: str) -> tuple[Manifest, ...]:
     """The objects of `chart` with `values`, hooks among them. Raises InputError with the template's file and line."""
-    for each in values:
-        values_in(content_of(each), str(each))
+    documents = [values_in(content_of(each), str(each)) for each in values]
     _check_links(chart)
+    check_schemas(chart)
     options = [word for each in values for word in ("--values", str(each.resolve()))]
     name = re.sub(r"[^a-z0-9-]+", "-", chart.name.removesuffix(".tgz").lower()).strip("-")[:40] or "release"
     line = [str(helm), "template", name, str(chart.resolve()), "--namespace", namespace, "--include-crds", "--kube-version", kubernetes]
-    text = _run([*line, *options], chart, "Helm")
-    return _placed(text, str(chart))
+    return _placed(_run([*line, *options], chart, "Helm", secret_texts(chart, documents)), str(chart))
 
 
 def render_kustomization(kubectl: Path, folder: Path) -> tuple[Manifest, ...]:
     """The objects of the kustomization in `folder`. Raises InputError; one that needs the network or a program is rejected."""
     _check_links(folder)
-    for file in (each for name in KUSTOMIZATIONS for each in folder.rglob(name)):
-        text = file.read_text(errors="replace")
-        for pattern, problem in ((_REMOTE, "needs the network"), (_RUNS, "runs a program")):
-            if match := pattern.search(text):
-                place = f"{file}:{text[: match.end()].count(chr(10)) + 1}"
-                raise InputError([f"{place}: The kustomization {problem}: {match[0].strip()[:80]}. Copy what it names into the folder."])
-    return _placed(_run([str(kubectl), "kustomize", str(folder.resolve())], folder, "kustomize"), str(folder))
+    literals = [str(each) for path, each in leaves([*_kustomizations(folder, set())]) if "literals" in path]
+    return _placed(_run([str(kubectl), "kustomize", str(folder.resolve())], folder, "kustomize", literals), str(folder))
+
+
+def _kustomizations(folder: Path, visited: set[Path]) -> Iterator[Object]:
+    """The kustomization in `folder` and those of the folders that it names. Raises InputError."""
+    visited.add(folder.resolve())
+    for file in (folder / name for name in KUSTOMIZATIONS if (folder / name).is_file()):
+        content = content_of(file)
+        document, text = values_in(content, str(file)), content.decode(errors="replace")
+        names = [str(each) for path, each in leaves(document) if _FILES & {*path[-2:]}]
+        problems = [(text.find(each), "needs the network") for each in names if _REMOTE.match(each)]
+        problems += [(match.start(), "runs a program") for match in _RUNS.finditer(text)]
+        places = ((f"{file}:{text.count(chr(10), 0, max(at, 0)) + 1}", problem) for at, problem in problems)
+        if errors := [f"{place}: The kustomization {problem} here. Copy what it names into the folder." for place, problem in places]:
+            raise InputError(dict.fromkeys(errors))
+        yield document
+        for each in (folder / name for name in names):
+            if each.is_dir() and each.resolve() not in visited:
+                yield from _kustomizations(each, visited)
 
 
 def _check_links(root: Path) -> None:
@@ -72,18 +115,45 @@ def _check_links(root: Path) -> None:
 
 def _placed(text: bytes, name: str) -> tuple[Manifest, ...]:
     """The objects in rendered text, each with the template that it comes from."""
-    templates = [(text[: match.start()].count(b"\n") + 1, match[1].decode()) for match in _SOURCE.finditer(text)]
-    placed = [(each, int(each.place.rpartition(":")[2])) for each in manifests_in(text, name)]
-    sources = {line: next((template for start, template in reversed(templates) if start <= line), name) for _, line in placed}
-    return tuple(replace(each, place=f"{sources[line]}, line {line} of the rendered text") for each, line in placed)
+    templates = [(text[: match.start()].count(b"\n") + 1, match[1].decode(errors="replace")) for match in _SOURCE.finditer(text)]
+
+    def source(line: int) -> tuple[int, str]:
+        return next(((start, template) for start, template in reversed(templates) if start <= line), (0, name))
+
+    def in_file(match: re.Match[str]) -> str:
+        start, template = source(int(match[1]))
+        return f"{name}/{template.partition('/')[2]}:{int(match[1]) - start}" if start else match[0]
+
+    try:
+        placed = [(each, int(each.place.rpartition(":")[2])) for each in manifests_in(text, name)]
+    except InputError as error:
+        raise InputError([re.sub(rf"^{re.escape(name)}:([0-9]+)", in_file, each) for each in error.errors]) from error
+    return tuple(replace(each, place=f"{source(line)[1]}, line {line} of the rendered text") for each, line in placed)
 
 
-def _run(line: Sequence[str], source: Path, program: str) -> bytes:
-    """The output of `line`, which has an empty folder as home, and an environment without PATH, credentials and network."""
+@cache
+def _without_network() -> tuple[str, ...]:
+    """The command that runs another one without network interfaces, () if this machine has none."""
+    program = shutil.which("unshare")
+    line = (str(program), "--map-root-user", "--net", "--")
+    return line if program and not subprocess.run([*line, program, "--version"], capture_output=True, check=False).returncode else ()
+
+
+def _run(line: Sequence[str], source: Path, program: str, secrets: Sequence[str]) -> bytes:
+    """The output of `line`, which has an empty folder as home, and an environment without PATH, credentials and network.
+
+    Raises InputError without the texts `secrets`.
+    """
     with tempfile.TemporaryDirectory(prefix="inferplan-") as folder, tempfile.TemporaryFile() as output:
         environment = _NOWHERE | dict.fromkeys(_HOMES, folder)
         process = subprocess.Popen(
-            line, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, start_new_session=True
+            [*_without_network(), *line],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
         if hasattr(resource, "prlimit"):
             with contextlib.suppress(OSError):  # it has ended already
@@ -96,17 +166,23 @@ def _run(line: Sequence[str], source: Path, program: str) -> bytes:
             process.communicate()
             raise InputError([f"{source}:1: {program} has not finished after {_SECONDS} s. Simplify the templates."]) from late
         if process.returncode:
-            raise InputError([_explained(error.decode(errors="replace"), source, program)])
+            text = error.decode(errors="replace")
+            for each in secrets:
+                text = text.replace(each, HIDDEN)
+            raise InputError([_explained(text, source, program)])
         output.seek(0)
         return output.read()
 
 
 def _explained(text: str, source: Path, program: str) -> str:
     """One line with the file and line that the program names, or the folder's first file."""
-    message = " ".join(text.replace("Error: ", "").split())[:400] or "it ended without a message"
+    text = _KUSTOMIZE_LINE.sub(r"\3:\1: \2", _HELM_LINE.sub(r"\1:\2:", _NOISE.sub("", text)))
+    message = " ".join(text.split()).strip('"<> ')[:400] or "it ended without a message"
+    if re.match(r"runtime: |fatal error: |panic: ", message):  # the stacks of Go's routines follow
+        message = "it needs more memory than an audit allows" if "out of memory" in message else message.partition(" goroutine ")[0]
     place = _PLACE.search(message)
-    remedy = "Run `helm dependency build` first." if "missing in charts/" in message else "Correct the chart or its values."
-    main = "Chart.yaml" if program == "Helm" else "kustomization.yaml"
+    main, remedy = _REMEDIES[program]
+    remedy = "Run `helm dependency build` first." if "missing in charts/" in message else remedy
     # Helm names the chart first, which need not be the name of its folder.
-    where = source / (place[1].partition("/")[2] or place[1]) if place else f"{source / main}:1"
+    where = source / (place[1].partition("/")[2] if program == "Helm" and "/" in place[1] else place[1]) if place else f"{source / main}:1"
     return f"{where}: {program} cannot render it: {message.rstrip('.')}. {remedy}"

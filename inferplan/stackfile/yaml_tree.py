@@ -87,12 +87,12 @@ class _Reader:
         """The node that `event` opens. The end of a block collection is that of its last entry."""
         position, end = position_of(event), event.end_mark.index
         if isinstance(event, yaml.AliasEvent):
-            self.error(position, path, f"Aliases (*{event.anchor}) are not supported. Write the value out.")
+            self.error(position, path, "Aliases (*) are not supported. Write the value out.")
             return ScalarNode(position, end, "", None)
         if event.anchor is not None:
-            self.error(position, path, f"Anchors (&{event.anchor}) are not supported. Remove it.")
+            self.error(position, path, "Anchors (&) are not supported. Remove it, or quote the value.")
         if event.tag is not None:
-            self.error(position, path, f"Tags ({event.tag}) are not supported. Remove it, and quote the value if you mean text.")
+            self.error(position, path, "Tags (!) are not supported. Remove it, and quote the value if you mean text.")
         if isinstance(event, yaml.ScalarEvent):
             value, ambiguity = (event.value, None) if event.style else resolve(event.value)
             return ScalarNode(position, end, event.value, value, ambiguity)

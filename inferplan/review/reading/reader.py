@@ -62,7 +62,7 @@ def read(stream: BinaryIO, *, source: str) -> Preview:
         collector = _Collector(source)
         for line, record in records(stream, source, collector.cut_off):
             if not isinstance(record, dict):
-                raise EventsError(f"{source}:{line}: {excerpt(record)} is not an event. Events are JSON objects. {GIVE}")
+                raise EventsError(f"{source}:{line}: this is not an event. Events are JSON objects. {GIVE}")
             if "steps" in record or "changeSummary" in record:
                 return _digest(record, source, line)
             collector.take(record, line)

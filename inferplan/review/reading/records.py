@@ -58,8 +58,7 @@ def _concatenated(content: bytes, source: str, line: int, cut: Callable[[str], N
             raise EventsError(f"{source}:{at}: the record is nested too deeply for an engine event. {GIVE}") from error
         except ValueError as error:
             if not _cut_short(text, position, error):
-                what = excerpt(text[position : position + 60])
-                raise EventsError(f"{source}:{at}: {what} is not JSON. {GIVE}") from error
+                raise EventsError(f"{source}:{at}: this line is not JSON. {GIVE}") from error
             cut(f"the stream ends in the middle of an event (line {at})")
             return
         yield at, value

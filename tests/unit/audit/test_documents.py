@@ -100,3 +100,10 @@ def test_too_many_objects_and_links_out_of_the_folder_are_rejected(tmp_path):
     (tmp_path / "link.yaml").symlink_to("/etc/hostname")
     with pytest.raises(InputError, match="leaves the folder"):
         read_manifests(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["password: !CANARY\n", "password: !CANARY x\n", "{password: *CANARY}\n"])
+def test_a_password_that_is_not_quoted_is_not_shown(text):
+    [error] = errors(text)
+    assert "CANARY" not in error
+    assert error.startswith("x.yaml:1:1")

@@ -3,11 +3,17 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tarfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from inferplan.audit.documents import content_of
+from inferplan.audit.fleet import read_fleet
 from inferplan.audit.manifest import InputError
+from inferplan.audit.renderers import render_chart
 from inferplan.operations.auditing.sources import read_side
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n"
@@ -35,7 +41,12 @@ def test_a_kustomization_is_rendered_with_its_transformers(folder):
         ("resources:\n- https://github.com/acme/base//x?ref=v1\n", 2, "needs the network"),
         ("resources:\n- github.com/acme/base\n", 2, "needs the network"),
         ("helmCharts:\n- name: a\n", 1, "runs a program"),
-        ("resources: [missing.yaml]\n", 1, "missing.yaml"),
+        ("resources: [missing.yaml]\n", 1, "kustomize cannot render it: accumulating resources: "),
+        ("resources: [missing.yaml]\n", 1, "Correct the kustomization."),
+        ("resources: ['http://127.0.0.1/a.yaml']\n", 1, "needs the network"),
+        ("resources: [settings.yaml]\npatches: [{path: 'https://example.com'}]\n", 2, "needs the network"),
+        ("resources: [settings.yaml]\nconfigMapGenerator: [{name: g, files: ['a=http://127.0.0.1/f']}]\n", 2, "needs the network"),
+        ("resources: [a.yaml\n", 2, "Invalid YAML"),
     ],
 )
 def test_a_kustomization_that_needs_more_than_its_folder_is_one_line(folder, text, line, words):
@@ -43,8 +54,116 @@ def test_a_kustomization_that_needs_more_than_its_folder_is_one_line(folder, tex
     with pytest.raises(InputError) as caught:
         read_side(folder / "base")
     [error] = caught.value.errors
-    assert f"kustomization.yaml:{line}: " in error
+    assert f"kustomization.yaml:{line}:" in error
     assert words in error
+
+
+@needs_kubectl
+def test_an_address_in_the_objects_of_a_kustomization_needs_no_network(folder):
+    (folder / "overlay").mkdir()
+    text = "resources: [../base]\ncommonAnnotations: {docs: https://example.com}\n"
+    (folder / "overlay" / "kustomization.yaml").write_text(text)
+    assert read_side(folder / "overlay").manifests[0].annotation("docs") == "https://example.com"
+    (folder / "base" / "kustomization.yaml").write_text("resources: ['https://example.com/a.yaml']\n")
+    with pytest.raises(InputError, match=r"base/kustomization\.yaml:1: .* needs the network"):
+        read_side(folder / "overlay")
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare removes the network")
+def test_a_kustomization_reaches_no_server_of_this_machine(folder):
+    requests = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self):
+            requests.append(self.path)
+            self.send_error(404)
+
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        text = f"apiVersion: builtin\nkind: PatchTransformer\nmetadata: {{name: p}}\npath: http://127.0.0.1:{server.server_port}/p.yaml\n"
+        (folder / "base" / "transformer.yaml").write_text(text)
+        (folder / "base" / "kustomization.yaml").write_text("resources: [settings.yaml]\ntransformers: [transformer.yaml]\n")
+        with pytest.raises(InputError, match="cannot render it"):
+            read_side(folder / "base")
+        server.shutdown()
+    assert requests == []
+
+
+@needs_kubectl
+def test_a_file_of_a_kustomization_that_is_not_yaml_is_named_with_its_line(folder):
+    (folder / "base" / "settings.yaml").write_text(OBJECT + "b: c: d\n")
+    with pytest.raises(InputError, match=r"base/settings\.yaml:5: kustomize cannot render it: .*mapping values are not allowed"):
+        read_side(folder / "base")
+
+
+def _chart(folder: Path, **files: str) -> Path:
+    for each in ("templates", "crds"):
+        (folder / each).mkdir(parents=True)
+    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: app\nversion: 1.0.0\n")
+    for name, text in files.items():
+        (folder / name.replace("__", "/").replace("_", ".")).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("reference", ["file:///etc/passwd", "http://127.0.0.1/a.json", "../../etc/passwd", "a.json"])
+def test_a_schema_that_names_another_file_is_rejected_before_helm_runs(tmp_path, reference, packed):
+    chart, part = _chart(tmp_path / "app"), _chart(tmp_path / "part", values_schema_json=f'{{\n"$ref": "{reference}"}}')
+    (chart / "charts").mkdir()
+    if packed:
+        with tarfile.open(chart / "charts" / "part.tgz", "w:gz") as archive:
+            archive.add(part, "part")
+    else:
+        part.rename(chart / "charts" / "part")
+    with pytest.raises(InputError, match=r"charts/part.*/values\.schema\.json:2: \$ref leaves the schema"):
+        render_chart(Path("no-helm"), chart, [], namespace="default", kubernetes="v1.34.0")
+
+
+@pytest.mark.full
+def test_a_message_of_a_chart_does_not_show_its_passwords(tmp_path):
+    template = '{{ fail (printf "%s, %s: install app first" .Values.auth.password .Values.note) }}'
+    chart = _chart(tmp_path / "app", templates__a_yaml=template, values_yaml="auth: {password: CANARY}\nnote: CANARY-CANARY-CANARY\n")
+    for values in ("{}", "auth: {password: CANARY-2}\n"):
+        (tmp_path / "mine.yaml").write_text(values)
+        with pytest.raises(InputError, match=r"templates/a\.yaml:1: .*install app first") as caught:
+            read_side(chart, values=[tmp_path / "mine.yaml"])
+        assert "CANARY" not in str(caught.value)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "text", "place", "words"),
+    [
+        ("templates__a_yaml", OBJECT + "b: c: d\n", "app/templates/a.yaml:5: ", "mapping values are not allowed in this context. Correct"),
+        ("templates__a_yaml", "{{ range until 2000000000 }}x{{ end }}", "app/Chart.yaml:1: ", "it needs more memory than an audit allows"),
+        ("crds__a_yaml", "not: an object\n", "app/crds/a.yaml:1: ", "The object has no apiVersion"),
+    ],
+)
+def test_an_error_of_a_chart_names_its_file_and_line_in_one_sentence(tmp_path, name, text, place, words):
+    with pytest.raises(InputError) as caught:
+        read_side(_chart(tmp_path / "app", templates__b_yaml=OBJECT, **{name: text}))
+    [error] = caught.value.errors
+    assert error.startswith(f"{tmp_path}/{place}")
+    assert words in error
+    assert "goroutine" not in error
+
+
+@pytest.mark.parametrize(
+    "source", ["https://user:CANARY@example.com/chart", "https://CANARY@example.com/a", "https://a:CANARY/b@example.com"]
+)
+def test_credentials_of_an_address_are_not_shown(source, tmp_path):
+    _chart(tmp_path / "app")
+    for read in (lambda: read_side(source), lambda: read_fleet(content_of(Path(source)), "nodes.yaml")):
+        with pytest.raises(InputError, match=r"example\.com") as caught:
+            read()
+        assert "CANARY" not in str(caught.value)
+
+
+def test_text_that_is_no_event_is_not_shown(tmp_path):
+    (tmp_path / "a.ndjson").write_text("{}\nCANARY\n")
+    with pytest.raises(InputError, match=r"a\.ndjson:2: this line is not JSON") as caught:
+        read_side(tmp_path / "a.ndjson")
+    assert "CANARY" not in str(caught.value)
 
 
 def test_a_path_of_a_revision_is_read_as_it_was_then(folder, monkeypatch):

@@ -183,9 +183,9 @@ def test_a_replacement_in_a_truncated_stream_is_one_replacement():
     ("content", "words"),
     [
         (b"\x00\x01\xff\xfe" * 64, ["events:1", "not valid UTF-8"]),
-        (b"Logging in as anna\n", ["events:1", "'Logging in as anna"]),
+        (b"Logging in as anna\n", ["events:1: this line is not JSON"]),
         (b'{"sequence": 1, "preludeEvent": {}}\nPreviewing update\n', ["events:2", "is not JSON"]),
-        (b"[1, 2]\n", ["events:1", "[1, 2] is not an event"]),
+        (b"[1, 2]\n", ["events:1: this is not an event"]),
         (b'{"name": "inferplan"}\n', ["events:1", "unknown event with the keys ['name']"]),
         (b'{"resOutputsEvent": 5}\n', ["events:1", "resOutputsEvent"]),
         (b'{"resOutputsEvent": {"metadata": {"op": "same"}}}\n', ["metadata.urn", "required"]),

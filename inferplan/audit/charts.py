@@ -1,0 +1,82 @@
+"""Reads the values and schemas of a Helm chart and its subcharts, packed ones too, before Helm does."""
+
+import contextlib
+import io
+import json
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from inferplan.audit.documents import content_of, values_in
+from inferplan.audit.manifest import InputError, Object
+from inferplan.kube.paths import leaves
+
+_MAX_UNPACKED_BYTES: Final = 100 * 2**20
+"""Helm rejects charts with larger files."""
+_PACKED: Final = ".tgz"
+_INSIDE: Final = re.compile(r"#|https?://json-schema\.org/")
+_SECRET: Final = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth|cert|salt")
+_SHORTEST: Final = 4
+_LONG: Final = 16
+
+
+def check_schemas(chart: Path) -> None:
+    """Raise InputError for each reference of a values.schema.json to another file or to the network, which Helm would read."""
+    errors = []
+    for place, content in _files(chart, "values.schema.json"):
+        try:
+            values = [(str(path[-1]), value) for path, value in leaves(json.loads(content)) if path]
+        except (ValueError, RecursionError) as error:
+            raise InputError([f"{place}:1: The schema is not JSON. Correct it."]) from error
+        for key, value in values:
+            if key in ("$ref", "$dynamicRef", "$schema") and isinstance(value, str) and not _INSIDE.match(value):
+                line = content.count(b"\n", 0, max(content.find(value.encode()), 0)) + 1
+                errors.append(f"{place}:{line}: {key} leaves the schema. Copy what it names into $defs, and refer to it with #/$defs/NAME.")
+    if errors:
+        raise InputError(errors)
+
+
+def secret_texts(chart: Path, values: Sequence[Object]) -> list[str]:
+    """Texts of the chart's values that a message must not show: those below the name of a secret, and long ones. The longest come first."""
+    texts = {
+        line.strip()
+        for path, value in leaves([*values, *_defaults(chart)])
+        for line in (str(value).splitlines() if isinstance(value, str | int | float) and not isinstance(value, bool) else ())
+        if len(line.strip()) >= (_SHORTEST if any(_SECRET.search(str(part)) for part in path) else _LONG)
+    }
+    return sorted(texts, key=len, reverse=True)
+
+
+def _defaults(chart: Path) -> Iterator[Object]:
+    for place, content in _files(chart, "values.yaml"):
+        with contextlib.suppress(InputError):  # it may be empty, and Helm names other errors
+            yield values_in(content, place)
+
+
+def _files(chart: Path, name: str) -> Iterator[tuple[str, bytes]]:
+    """Place and content of each file called `name`. Raises InputError."""
+    for each in sorted(chart.rglob("*")) if chart.is_dir() else [chart]:
+        if each.name == name:
+            yield str(each), content_of(each)
+        elif each.suffix == _PACKED and each.is_file():
+            yield from _packed(content_of(each), str(each), name)
+
+
+def _packed(content: bytes, place: str, name: str) -> Iterator[tuple[str, bytes]]:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            for member in archive:
+                if member.offset_data + member.size > _MAX_UNPACKED_BYTES:
+                    raise InputError([f"{place}:1: The packed chart has more than 100 MiB. Remove large files."])
+                *_, file = re.split(r"[/\\]", member.name)
+                if (stream := archive.extractfile(member) if file == name or file.endswith(_PACKED) else None) is None:
+                    continue
+                if file == name:
+                    yield f"{place}/{member.name}", stream.read()
+                else:
+                    yield from _packed(stream.read(), f"{place}/{member.name}", name)
+    except (tarfile.TarError, zlib.error, EOFError, OSError, RecursionError) as error:
+        raise InputError([f"{place}:1: The chart cannot be unpacked. Pack it with `helm package`."]) from error
