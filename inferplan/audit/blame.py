@@ -1,5 +1,6 @@
 """Which field of a manifest explains the words of the scheduler, the API server or an operator."""
 
+import operator
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -8,7 +9,7 @@ from inferplan.audit.manifest import Manifest
 from inferplan.audit.merge import differences
 from inferplan.audit.templates import containers, references, select, templates
 from inferplan.kube.names import vendor_of
-from inferplan.kube.paths import Path, mapping, parse, text_of, values_at
+from inferplan.kube.paths import Path, leaves, mapping, parse, text_of, values_at
 from inferplan.kube.quantity import amount
 from inferplan.tables import table
 
@@ -43,11 +44,10 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
 def named_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     """The field that `reason` names by its text or its own name, of those that changed since `old` or of a new object; else the first change."""
     changed = [each for each in differences(old.body if old else {}, manifest.body) if each not in ("apiVersion", "kind", "status")]
-    leaves = [
-        leaf for each in changed for leaf in _leaves(values_at(manifest.body, parse(each)), parse(each)) if _is_meant(leaf[0], reason)
-    ]
+    paths = [parse(each) for each in changed]
+    values = [leaf for path in paths for leaf in leaves(values_at(manifest.body, path), path) if _is_meant(leaf[0], reason)]
     changed = [each for each in changed if not each.startswith("metadata")]
-    score, path = max(((_likeness(reason, *each), each[0]) for each in leaves), key=lambda each: each[0], default=((0, 0), ()))
+    score, path = max(((_likeness(reason, *each), each[0]) for each in values), key=operator.itemgetter(0), default=((0, 0), ()))
     if any(score):
         return text_of(path)
     return changed[0] if old and changed else "spec" if "spec" in manifest.body else ""
@@ -56,14 +56,6 @@ def named_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
 def _is_meant(path: Path, reason: str) -> bool:
     """False for metadata, but for a label or annotation that `reason` names, and for those of Pod Security."""
     return path[0] != "metadata" or (str(path[-1]) in reason and "/" in str(path[-1])) or "pod-security" in str(path[-1])
-
-
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    if not items:
-        yield path, value
-    for key, each in items:
-        yield from _leaves(each, (*path, key))
 
 
 def _likeness(reason: str, path: Path, value: Any) -> tuple[int, int]:

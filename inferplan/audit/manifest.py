@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from inferplan.audit.secrets import without_secrets
 from inferplan.kube.paths import mapping
 from inferplan.review.findings import Finding
 from inferplan.review.rendering.text import clean
@@ -65,7 +66,8 @@ def finding(code: str, subject: object, field: str, reason: str, origin: Manifes
     weight, title, remedy = TITLES[code]
     if code in ("unready", "upgrade"):
         remedy = next((each for words, each in _REMEDIES.items() if re.search(words, reason)), remedy)
-    text, place = " ".join(reason.split()), origin.place if origin else ""
+    place, body = origin.place if origin else "", origin.body if isinstance(origin, Manifest) else {}
+    text = without_secrets(" ".join(reason.split()), body)
     return Finding(code=code, weight=weight, title=title, object=str(subject), field=field, reason=text, place=place, remedy=remedy)
 
 

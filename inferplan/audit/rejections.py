@@ -18,6 +18,8 @@ from inferplan.review.findings import Finding
 _FIELD = re.compile(r"\b((?:spec|metadata|data|rules|webhooks|status)(?:[.\[][\w.\[\]\"=/-]*)?)(?![\w-])")
 _UNKNOWN = re.compile(r'unknown field "([^"]+)"')
 _TYPE = re.compile(r"Go struct field \w+\.([\w.]+) of type (?:\w+\.)?(\w+)")
+# The API server quotes a whole pod template, in two notations.
+_VALUE = re.compile(r" Invalid value: \{.*\}:|, got &value\.\w+\{.*\}")
 _MUTABLE = {
     "StatefulSet": re.compile(
         r"spec\.(replicas|ordinals|template|updateStrategy|revisionHistoryLimit|persistentVolumeClaimRetention|minReady)"
@@ -38,7 +40,7 @@ def rejections(
     else:
         code, text = _missing(session, manifest, error.message)
         causes = [(code, "apiVersion" if code == "unserved" else "kind", text)]
-    return [finding(code, key, place, " ".join(words.split())[:600], manifest) for code, place, words in causes]
+    return [finding(code, key, place, _VALUE.sub("", " ".join(words.split()))[:600], manifest) for code, place, words in causes]
 
 
 def _causes(session: Session, manifest: Manifest, error: ApiError, before: Manifest | None) -> Iterator[tuple[str, str, str]]:

@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from inferplan.audit.documents import read_manifests
-from inferplan.operations.auditing.audit import Audit, audit
+from inferplan.operations.auditing.audit import Audit, audit, findings
+from inferplan.operations.reporting.forms import as_html, as_json, as_markdown
 from inferplan.rehearsal.cluster import clusters, delete, start
 from inferplan.rehearsal.cluster.operators import operator
 from inferplan.rehearsal.cluster.processes import running
@@ -140,6 +141,49 @@ def test_the_programs_of_an_operator_listen_on_this_machine_only_and_find_no_cre
         assert not programs & running(live.directory).keys()
     finally:
         delete(f"{name}-alone")
+
+
+SECRETS = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: load}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: load
+        image: registry.example.com/load:1
+        args: [--api-key, canary-argument, "--hf-token=canary-option"]
+        env: [{name: DB_PASSWORD, value: canary-variable}]
+        livenessProbe: {httpGet: {path: /, port: 80, httpHeaders: [{name: Authorization, value: Bearer canary-header}]}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: keys, labels: {owner: "no label"}}
+stringData: {password: canary-content}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: typo}
+spec:
+  selector: {matchLabels: {app: typo}}
+  template:
+    metadata: {labels: {app: typo}}
+    spec: {containers: [{name: typo, image: "registry.example.com/typo:1", env: [{name: API_KEY, value: {x: canary-map}}]}]}
+"""
+
+
+@pytest.mark.parametrize("deployer", ["kubectl", *in_full("flux")])
+def test_no_secret_value_is_in_findings_or_report(tmp_path, deployer):
+    (tmp_path / "old.yaml").write_text(SECRETS.replace("no label", "ops").replace("{x: canary-map}", "canary-text"))
+    (tmp_path / "new.yaml").write_text(SECRETS.replace("load:1", "load:2"))
+    (tmp_path / "nodes.yaml").write_text("kind: Fleet\npools: [{name: cpu, count: 1}]\n")
+    result = audit(tmp_path / "new.yaml", old=tmp_path / "old.yaml", nodes=tmp_path / "nodes.yaml", deployer=deployer)
+    rejected = {(each.object, each.field) for each in result.findings.details if each.weight == "blocked"}
+    assert {("Job default/load", "spec.template"), ("Secret default/keys", "metadata.labels")} <= rejected
+    for text in (findings.save(result.findings), as_markdown(result.report), as_html(result.report), as_json(result.report)):
+        assert "canary" not in str(text)
 
 
 def test_the_example_of_the_page_runs(tmp_path):

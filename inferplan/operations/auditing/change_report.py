@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from inferplan.audit.manifest import Manifest, Object
+from inferplan.audit.secrets import veiled
 from inferplan.operations.reporting.policy_check import Report as PolicyReport
 from inferplan.operations.reporting.policy_check import stack_of
 from inferplan.operations.reporting.violation_formats import packs, policy_events, read_rule
@@ -38,16 +39,18 @@ def change_report(
     A rule of the pack that a kind of object broke in `old` too, and a rule that cannot be evaluated, do not block the change.
     """
     machines = [each for each in nodes if each["kind"] == "Node"]
-    before = None if old is None else _recording(findings.stack, old, machines)
-    after = _recording(findings.stack, new, machines)
-    plan = make_plan(after, None if before is None else states_of(before))
+    hidden = [[veiled(each.body, Secret) for each in side] for side in (old or (), new)]
+    before, after = (_recording(findings.stack, [*machines, *side]) for side in hidden)
+    plan = make_plan(after, None if old is None else states_of(before))
     violations = _blocking(_check(findings.stack, new), None if old is None else _check(findings.stack, old), policy=policy)
     events = to_ndjson(events_of(plan, against=findings.base, judged=policy_events(violations), packs=packs()))
     return make_report([read_bytes(events, source=findings.stack)], read_rule=read_rule, rehearsals=[findings])
 
 
 def _check(name: str, manifests: tuple[Manifest, ...]) -> PolicyReport:
-    return check_stack(stack_of(_recording(name, manifests, [])), Settings(today=today(), levels=_LEVELS))
+    return check_stack(
+        stack_of(_recording(name, [veiled(each.body, Secret, named=False) for each in manifests])), Settings(today=today(), levels=_LEVELS)
+    )
 
 
 def _blocking(after: PolicyReport, before: PolicyReport | None, *, policy: str) -> PolicyReport:
@@ -63,8 +66,7 @@ def _blocking(after: PolicyReport, before: PolicyReport | None, *, policy: str) 
     return replace(after, violations=new, advice=(*after.advice, *(each for each in after.violations if each not in new)))
 
 
-def _recording(stack: str, manifests: Iterable[Manifest], nodes: Iterable[Object]) -> Recording:
-    bodies = [*nodes, *(each.body for each in manifests)]
+def _recording(stack: str, bodies: Iterable[Object]) -> Recording:
     return Recording(project=_PROJECT, stack=stack, registrations=tuple(_registration(stack, each) for each in bodies))
 
 
@@ -73,6 +75,5 @@ def _registration(stack: str, body: Object) -> Registration:
     type_ = f"kubernetes:{group or 'core'}/{version}:{body['kind']}"
     metadata = body["metadata"]
     name = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
-    hidden = {key: Secret(body[key]) for key in ("data", "stringData") if key in body} if body["kind"] == "Secret" else {}
     urn = make_urn(stack=stack, project=_PROJECT, parent="", type_=type_, name=name)
-    return Registration(urn=urn, type=type_, custom=True, inputs={**body, **hidden}, name=name)
+    return Registration(urn=urn, type=type_, custom=True, inputs=body, name=name)

@@ -1,0 +1,42 @@
+"""Values that an audit hides: what a Secret holds, and what a name or an option says is secret."""
+
+from inferplan.audit.secrets import veiled, without_secrets
+from inferplan.policies.subjects.secret_texts import reveals
+
+POD = {
+    "kind": "Pod",
+    "spec": {
+        "containers": [
+            {
+                "args": ["--port", "8000", "--api-key", "canary-1", "--token", "--verbose", "$(MODEL)"],
+                "env": [{"name": "HF_TOKEN", "value": "canary-2"}, {"name": "MODEL", "value": "qwen"}],
+                "httpHeaders": [{"name": "Authorization", "value": "Basic canary-3"}],
+            }
+        ]
+    },
+}
+
+
+def test_arguments_variables_and_headers_are_hidden_by_their_names_and_nothing_else_is():
+    hidden: list[str] = []
+    copy = veiled(POD, lambda value: hidden.append(value) or "hidden")
+    assert sorted(hidden) == ["Basic canary-3", "canary-1", "canary-2"]
+    container = copy["spec"]["containers"][0]
+    assert container["args"] == ["--port", "8000", "--api-key", "hidden", "--token", "--verbose", "$(MODEL)"]
+    assert container["env"][1] == {"name": "MODEL", "value": "qwen"}
+    assert POD["spec"]["containers"][0]["args"][3] == "canary-1"
+
+
+def test_words_that_quote_an_object_lose_its_secrets():
+    words = 'spec.template: Invalid value: {"args":["--api-key","canary-1"],"env":"canary-2"}: qwen is immutable'
+    assert "canary" not in without_secrets(words, POD)
+    assert "qwen is immutable" in without_secrets(words, POD)
+    secret = {"kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"b": "canary-5"}}
+    assert "canary" not in without_secrets('stringData: Invalid value: "canary-5"', secret)
+    assert without_secrets("keys is invalid", secret) == "keys is invalid"
+
+
+def test_a_long_word_is_searched_in_linear_time():
+    # Quadratic, this took 50 s.
+    assert not reveals("a" * 300_000)
+    assert reveals("a" * 300_000 + " postgres://user:canary-4@db/x")
