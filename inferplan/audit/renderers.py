@@ -1,7 +1,6 @@
 """Renders Helm charts and kustomizations with Helm's and kubectl's own code, without network, plugins or programs of the chart."""
 
 import contextlib
-import os
 import re
 import resource
 import shutil
@@ -18,33 +17,14 @@ from inferplan.audit.documents import content_of, manifests_in, values_in
 from inferplan.audit.manifest import InputError, Manifest, Object
 from inferplan.kube.paths import leaves
 from inferplan.review.rendering.text import HIDDEN
+from inferplan.tables import table
 
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_TABLE: Final = table("audit/renderers.toml")
 _SECONDS: Final = 60
 _MEMORY_BYTES: Final = 4 * 2**30
 _OUTPUT_BYTES: Final = 64 * 2**20
-_HOMES: Final = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HELM_PLUGINS")
-_PROXIES: Final = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
-_NOWHERE: Final = {"PATH": "", "KUBECONFIG": os.devnull, "GIT_ALLOW_PROTOCOL": "none", "GOMEMLIMIT": "3GiB", **_PROXIES}
 _REMOTE: Final = re.compile(r"(?:[\w.-]+=)?(?:[a-z][a-z+.-]*://|git@|git::|github\.com/|[\w.-]+\.git\b)")
-# The fields of a kustomization that name files.
-_FILES: Final = frozenset(
-    [
-        "resources",
-        "bases",
-        "components",
-        "crds",
-        "configurations",
-        "generators",
-        "transformers",
-        "validators",
-        "patchesStrategicMerge",
-        "path",
-        "files",
-        "envs",
-        "env",
-    ]
-)
 _RUNS: Final = re.compile(
     r"^\s*-?\s*(?:exec|starlark|helmCharts|helmChartInflationGenerator):|config\.kubernetes\.io/function", re.MULTILINE
 )
@@ -52,10 +32,6 @@ _SOURCE: Final = re.compile(rb"^# Source: (\S+)", re.MULTILINE)
 _NOISE: Final = re.compile(
     r"^Error: |^[EIW][0-9]{4} .*?\] (?:\"command failed\" err=)?|Use --debug flag to render out invalid YAML", re.MULTILINE
 )
-_REMEDIES: Final = {
-    "Helm": ("Chart.yaml", "Correct the chart or its values."),
-    "kustomize": ("kustomization.yaml", "Correct the kustomization."),
-}
 # How Helm and kustomize name the line of a file that is not YAML.
 _HELM_LINE: Final = re.compile(r"(\S+\.ya?ml): error converting YAML to JSON: yaml: line ([0-9]+):")
 _KUSTOMIZE_LINE: Final = re.compile(r"MalformedYAMLError: yaml: line ([0-9]+): (.*) in File: (\S+\.ya?ml)")
@@ -94,7 +70,7 @@ def _kustomizations(folder: Path, visited: set[Path]) -> Iterator[Object]:
     for file in (folder / name for name in KUSTOMIZATIONS if (folder / name).is_file()):
         content = content_of(file)
         document, text = values_in(content, str(file)), content.decode(errors="replace")
-        names = [str(each) for path, each in leaves(document) if _FILES & {*path[-2:]}]
+        names = [str(each) for path, each in leaves(document) if not {*path[-2:]}.isdisjoint(_TABLE["files"])]
         problems = [(text.find(each), "needs the network") for each in names if _REMOTE.match(each)]
         problems += [(match.start(), "runs a program") for match in _RUNS.finditer(text)]
         places = ((f"{file}:{text.count(chr(10), 0, max(at, 0)) + 1}", problem) for at, problem in problems)
@@ -145,7 +121,7 @@ def _run(line: Sequence[str], source: Path, program: str, secrets: Sequence[str]
     Raises InputError without the texts `secrets`.
     """
     with tempfile.TemporaryDirectory(prefix="inferplan-") as folder, tempfile.TemporaryFile() as output:
-        environment = _NOWHERE | dict.fromkeys(_HOMES, folder)
+        environment = _TABLE["environment"] | dict.fromkeys(_TABLE["homes"], folder)
         process = subprocess.Popen(
             [*_without_network(), *line],
             cwd=folder,
@@ -180,9 +156,10 @@ def _explained(text: str, source: Path, program: str) -> str:
     message = " ".join(text.split()).strip('"<> ')[:400] or "it ended without a message"
     if re.match(r"runtime: |fatal error: |panic: ", message):  # the stacks of Go's routines follow
         message = "it needs more memory than an audit allows" if "out of memory" in message else message.partition(" goroutine ")[0]
-    place = _PLACE.search(message)
-    main, remedy = _REMEDIES[program]
-    remedy = "Run `helm dependency build` first." if "missing in charts/" in message else remedy
-    # Helm names the chart first, which need not be the name of its folder.
-    where = source / (place[1].partition("/")[2] if program == "Helm" and "/" in place[1] else place[1]) if place else f"{source / main}:1"
+    row = _TABLE["errors"][program]
+    remedy = "Run `helm dependency build` first." if "missing in charts/" in message else row["remedy"]
+    where = f"{source / row['file']}:1"
+    if place := _PLACE.search(message):
+        # Helm names the chart first, which need not be the name of its folder.
+        where = str(source / (place[1].partition("/")[2] if program == "Helm" and "/" in place[1] else place[1]))
     return f"{where}: {program} cannot render it: {message.rstrip('.')}. {remedy}"
