@@ -54,7 +54,6 @@ class PreheatJob(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         request = request_of(name, weights, preheat, source=source, target=TARGET)
         deadline = deadline_seconds(weights, preheat)
-        timeouts = pulumi.CustomTimeouts(create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s")
         reported = monitoring is not None and monitoring.scrape is not None and monitoring.scrape.preheats
         files, key = _program(reported=reported)
         code_name = bounded(f"{name}-preheat", key)
@@ -83,15 +82,17 @@ class PreheatJob(pulumi.ComponentResource):
         job = batch.Job(
             job_name,
             metadata=meta.ObjectMetaArgsDict(name=job_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=REPEATED),
-            spec=_job_spec(
+            spec=job_spec(
+                COMPONENT,
                 core.PodTemplateSpecArgsDict(
                     metadata=present(meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name), annotations=dict(scraped) or None)), spec=pod
                 ),
                 deadline,
+                retries=_RETRIES,
                 ttl=preheat.ttl_seconds_after_finished,
                 nodes=None if target.nodes is None else target.nodes.nodes,
             ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[code, *gates], custom_timeouts=timeouts),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[code, *gates], custom_timeouts=job_timeouts(deadline)),
         )
         self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source), gate=job, marked=True, folder=folder)
         self.register_outputs({"directory": self.mount.sub_path})
@@ -104,31 +105,31 @@ def _program(*, reported: bool) -> tuple[Mapping[str, str], str]:
     return files, code_key(files)
 
 
-def _job_spec(template: core.PodTemplateSpecArgsDict, deadline: int, *, ttl: int | None, nodes: int | None) -> batch.JobSpecArgsDict:
-    """One pod for a share, one per node for node disks."""
+def job_timeouts(deadline: int) -> pulumi.CustomTimeouts:
+    return pulumi.CustomTimeouts(create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s")
+
+
+def job_spec(
+    container: str, template: core.PodTemplateSpecArgsDict, deadline: int, *, retries: int, ttl: int | None = None, nodes: int | None = None
+) -> batch.JobSpecArgsDict:
+    """One pod with the payload in `container`, or one for each of `nodes`; errors that a retry repeats end the Job."""
+    exits = batch.PodFailurePolicyOnExitCodesRequirementArgsDict(container_name=container, operator="In", values=_FINAL_EXIT_CODES)
+    disrupted = batch.PodFailurePolicyOnPodConditionsPatternArgsDict(type="DisruptionTarget", status="True")
     return present(
         batch.JobSpecArgsDict(
             template=template,
             completion_mode=None if nodes is None else "Indexed",
             completions=nodes or 1,
             parallelism=nodes or 1,
-            backoff_limit=_RETRIES + (nodes or 1) - 1,
+            backoff_limit=retries + (nodes or 1) - 1,
             active_deadline_seconds=deadline,
             ttl_seconds_after_finished=ttl,
             # A terminating pod still writes; its successor would only wait for the lock.
             pod_replacement_policy="Failed",
             pod_failure_policy=batch.PodFailurePolicyArgsDict(
                 rules=[
-                    batch.PodFailurePolicyRuleArgsDict(
-                        action="FailJob",
-                        on_exit_codes=batch.PodFailurePolicyOnExitCodesRequirementArgsDict(
-                            container_name="preheat", operator="In", values=_FINAL_EXIT_CODES
-                        ),
-                    ),
-                    batch.PodFailurePolicyRuleArgsDict(
-                        action="Ignore",
-                        on_pod_conditions=[batch.PodFailurePolicyOnPodConditionsPatternArgsDict(type="DisruptionTarget", status="True")],
-                    ),
+                    batch.PodFailurePolicyRuleArgsDict(action="FailJob", on_exit_codes=exits),
+                    batch.PodFailurePolicyRuleArgsDict(action="Ignore", on_pod_conditions=[disrupted]),
                 ]
             ),
         )

@@ -13,7 +13,7 @@ from inferplan.components.kubernetes import batch, core, meta
 from inferplan.components.naming import bounded, content_key, labels
 from inferplan.components.pod_parts import container_security, pod_security, tolerations_of
 from inferplan.components.preheat.pod import program
-from inferplan.components.preheat.preheat_job import REPEATED
+from inferplan.components.preheat.preheat_job import REPEATED, job_spec, job_timeouts
 from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.components.serving import workload
 from inferplan.components.serving.demand import replica_scratch
@@ -31,10 +31,6 @@ _ROUNDS = 2
 _HOME = "/opt/inferplan"
 _SHARE = "share"
 _RETRIES = 1
-# Exit codes of the payload for errors that a retry repeats (2 bad request, 3 rejected).
-_FINAL_EXIT_CODES = [2, 3]
-# Pulumi must wait longer than the Job may take: pulling images comes on top.
-_PULL_SECONDS = 900
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,15 +123,15 @@ def engine_build(engines: Engines, *, opts: pulumi.ResourceOptions) -> batch.Job
         # A program of another release makes the same engines; a higher build.round makes new ones, with the current program.
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=["data"])),
     )
-    timeout = f"{engines.build.timeout_seconds + _PULL_SECONDS}s"
+    deadline = engines.build.timeout_seconds
     gates = [gate for gate in (code, engines.weights.gate, engines.site.queue) if gate is not None]
-    waiting = pulumi.ResourceOptions(depends_on=gates, custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout))
+    waiting = pulumi.ResourceOptions(depends_on=gates, custom_timeouts=job_timeouts(deadline))
     template = core.PodTemplateSpecArgsDict(metadata=meta.ObjectMetaArgsDict(labels=own), spec=_pod(engines, code=called))
     return batch.Job(
         called,
         # It uses accelerators, so it waits in the model's queue like the servers.
         metadata={**metadata, "labels": {**own, **engines.site.queue_labels}, "annotations": REPEATED},
-        spec=_job_spec(template, engines.build.timeout_seconds),
+        spec=job_spec("build", template, deadline, retries=_RETRIES),
         opts=pulumi.ResourceOptions.merge(opts, waiting),
     )
 
@@ -144,26 +140,6 @@ def engine_program() -> dict[str, str]:
     """Return the source files that the Job runs, by path: those of the preheat, and the one that builds."""
     shared = {f"components/preheat/payload/{name}": text for name, text in program().items()}
     return {**shared, "components/serving/tensorrt_llm/payload/engines.py": payload("engines.py")}
-
-
-def _job_spec(template: core.PodTemplateSpecArgsDict, deadline: int) -> batch.JobSpecArgsDict:
-    exits = batch.PodFailurePolicyOnExitCodesRequirementArgsDict(container_name="build", operator="In", values=_FINAL_EXIT_CODES)
-    disrupted = batch.PodFailurePolicyOnPodConditionsPatternArgsDict(type="DisruptionTarget", status="True")
-    return batch.JobSpecArgsDict(
-        template=template,
-        completions=1,
-        parallelism=1,
-        backoff_limit=_RETRIES,
-        active_deadline_seconds=deadline,
-        # A terminating pod still writes; its successor would only wait for the lock.
-        pod_replacement_policy="Failed",
-        pod_failure_policy=batch.PodFailurePolicyArgsDict(
-            rules=[
-                batch.PodFailurePolicyRuleArgsDict(action="FailJob", on_exit_codes=exits),
-                batch.PodFailurePolicyRuleArgsDict(action="Ignore", on_pod_conditions=[disrupted]),
-            ]
-        ),
-    )
 
 
 def _pod(engines: Engines, *, code: str) -> core.PodSpecArgsDict:
