@@ -11,12 +11,14 @@ from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.deployers import deployer
 from inferplan.audit.documents import doubled
 from inferplan.audit.drains import drained
+from inferplan.audit.fleet import RejectedNodeError
 from inferplan.audit.judge import announced, judge, ordered, survived
 from inferplan.audit.manifest import InputError, Manifest, Object
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
 from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.cluster.components import OPERATORS
 from inferplan.rehearsal.cluster.definitions import installer
 from inferplan.rehearsal.cluster.making import upgrade
@@ -103,7 +105,10 @@ def _session(stack: contextlib.ExitStack, cluster: Cluster, request: Request, pr
 def _prepare(session: Session, request: Request) -> list[Finding]:
     """Create the nodes and what is assumed to exist. Returns a note on each assumption."""
     for each in request.nodes:
-        session.put(each)
+        try:
+            session.put(each)
+        except ApiError as error:
+            raise RejectedNodeError(each, error.message) from error
     session.settle((("v1", Key("Node", "", each["metadata"]["name"])) for each in request.nodes if each["kind"] == "Node"), request.limit)
     notes = assume(session, request.new if request.old is None else request.old, request.new, request.existing)
     if request.existing:

@@ -1,15 +1,19 @@
 """The nodes of an audit: a file that states pools of nodes becomes fake nodes, and recorded nodes become such a file."""
 
-from typing import Annotated, Any, Final, Literal, Self
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError
 
 from inferplan.audit.documents import values_in
 from inferplan.audit.manifest import InputError, Object
+from inferplan.components.spec import DnsName, FieldError, LabelKey, Labels, LabelValue, Spec, duplicates, rule
 from inferplan.kube.names import FAKE_NODE, HOSTNAME_LABEL
 from inferplan.kube.quantity import canonical
 from inferplan.stackfile.errors import InvalidStack, LocatedError
 from inferplan.stackfile.messages import errors_of
+from inferplan.stackfile.yaml_tree import find, read_tree
 
 KIND: Final = "Fleet"
 MAX_NODES = 1000
@@ -18,50 +22,53 @@ LOAD_NAMESPACE: Final = "inferplan-load"
 """The namespace of the pods of others."""
 _DEFAULTS = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
-Quantity = Annotated[str | int, AfterValidator(lambda value: canonical(str(value)) and value)]
+
+def _not_negative(value: str | int) -> str | int:
+    if canonical(str(value)).startswith("-"):
+        raise ValueError(f"{value!r} is negative. Use 0 or more.")
+    return value
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+Quantity = Annotated[str | int, AfterValidator(_not_negative)]
 
 
-class Taint(_Strict):
+class Taint(Spec):
     """A taint of every node of a pool."""
 
-    key: str
-    value: str = ""
+    key: LabelKey
+    value: LabelValue = ""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
-class Devices(_Strict):
+class Devices(Spec):
     """Devices of every node of a pool that a driver offers to claims (DRA)."""
 
-    driver: str = Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$")
+    driver: Annotated[DnsName, Field(max_length=63)]
     count: int = Field(ge=1, le=128)
     attributes: dict[str, str | bool | int | dict[Literal["version"], str]] = Field(default_factory=dict)
     capacity: dict[str, Quantity] = Field(default_factory=dict)
 
 
-class DeviceClass(_Strict):
+class DeviceClass(Spec):
     """A class of devices by a CEL expression; each driver has one of its own name without being listed."""
 
-    name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$")
+    name: Annotated[DnsName, Field(max_length=63)]
     expressions: tuple[str, ...] = ()
 
 
-class NodePool(_Strict):
+class NodePool(Spec):
     """Nodes of one shape; quantities that are not stated are those of a node with 32 CPUs."""
 
-    name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,50}[a-z0-9])?$")
+    name: Annotated[DnsName, Field(max_length=52)]
     count: int = Field(ge=0, le=MAX_NODES)
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     allocatable: dict[str, Quantity] = Field(default_factory=dict)
     unschedulable: bool = False
     devices: tuple[Devices, ...] = ()
 
 
-class Load(_Strict):
+class Load(Spec):
     """Pods of others on nodes of `pool`, each with `requests`."""
 
     pool: str
@@ -69,31 +76,56 @@ class Load(_Strict):
     requests: dict[str, Quantity]
 
 
-class Fleet(_Strict):
+class Fleet(Spec):
     """The content of a nodes file."""
 
     kind: Literal["Fleet"] = KIND
     pools: list[NodePool] = Field(min_length=1)
     load: tuple[Load, ...] = ()
-    device_classes: tuple[DeviceClass, ...] = Field(default=(), alias="deviceClasses")
+    device_classes: tuple[DeviceClass, ...] = ()
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        unknown = sorted({each.pool for each in self.load} - {each.name for each in self.pools})
-        many = ["The pools have more than 1,000 nodes. Lower a count."] if sum(each.count for each in self.pools) > MAX_NODES else []
-        if problems := [*many, *(f"load names the unknown pool {each!r}. Correct the name." for each in unknown)]:
-            raise ValueError(" ".join(problems))
-        return self
+    @rule
+    def _check(self) -> Iterator[FieldError]:
+        names = [each.name for each in self.pools]
+        for each in duplicates(names):
+            last = len(names) - 1 - names[::-1].index(each)
+            yield FieldError(f"Two pools have the name {each!r}. Rename one.", "pools", last, "name")
+        if sum(each.count for each in self.pools) > MAX_NODES:
+            yield FieldError(f"The pools have more than {MAX_NODES:,} nodes together. Lower a count.", "pools")
+        for index, each in enumerate(self.load):
+            if each.pool not in names:
+                yield FieldError(f"load names the unknown pool {each.pool!r}. Correct the name.", "load", index, "pool")
+
+
+class RejectedNodeError(InputError):
+    """The API server rejects `body`, an object of a nodes file."""
+
+    def __init__(self, body: Object, reason: str) -> None:
+        super().__init__([f"{body['kind']} {body['metadata']['name']}: {reason.rstrip('.')}. Correct the pool or class."])
+        self.body = body
 
 
 def read_fleet(content: bytes, name: str) -> Fleet:
     """The pools in the file `name`. Raises InputError with every error."""
     values = values_in(content, name)
     try:
-        return Fleet.model_validate(values)
+        return Fleet.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        located = (LocatedError(each.path, each.message, None) for each in errors_of(error, values, Fleet, lambda _path: None))
+        root = read_tree(content.decode("utf-8-sig")).root
+        errors = errors_of(error, values, Fleet, lambda path: getattr(find(root, path)[0], "text", None) if root else None)
+        located = (LocatedError(each.path, each.message, find(root, each.path)[1] if root else None) for each in errors)
         raise InputError(f"{line} See docs/audit.md for the fields." for line in InvalidStack(name, located).lines) from error
+
+
+def place_of(body: Object, content: bytes, name: str) -> str:
+    """The place in the nodes file `name` of the pool or device class that became `body`; the first line if it is a stack file."""
+    root = read_tree(content.decode("utf-8-sig")).root
+    section, wanted = "deviceClasses", body["metadata"]["name"]
+    if body["kind"] != "DeviceClass":
+        section, wanted = "pools", body["spec"].get("nodeName", wanted).rpartition("-")[0]
+    entries = values_in(content, name).get(section) or ()
+    index = next((index for index, each in enumerate(entries) if each["name"] == wanted), None)
+    return f"{name}:{1 if root is None or index is None else find(root, (section, index))[1].line}"
 
 
 def node_objects(fleet: Fleet) -> list[Object]:

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import yaml
 
-from inferplan.audit.fleet import KIND
-from inferplan.audit.manifest import Object
+from inferplan.audit.fleet import KIND, read_fleet
+from inferplan.audit.manifest import InputError, Object
 from inferplan.audit.templates import requests_of
 from inferplan.kube.field_owners import NODE_TAINTS
 from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import mapping
+from inferplan.kube.quantity import amount
 from inferplan.tables import table
 
 _LABELS: Final = re.compile("|".join(table("audit/labels.toml")["patterns"]))
@@ -26,13 +27,17 @@ _NOT_RESOURCES: Final = ("attachable-volumes-",)
 
 @dataclass(frozen=True)
 class Recorded:
-    """The text of a nodes file, the keys of labels and taints whose values are not in it, and devices that it cannot say."""
+    """The text of a nodes file, the keys of labels and taints whose values are not in it, and devices that it cannot say.
+
+    `errors` are those for which an audit rejects the file.
+    """
 
     text: str
     nodes: int
     omitted_labels: tuple[str, ...]
     replaced_taints: tuple[str, ...]
     omitted_devices: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 def record(
@@ -60,7 +65,15 @@ def record(
     listed = [{"name": name, "expressions": [row["cel"]["expression"] for row in rows if "cel" in row]} for name, rows in rules.items()]
     document = _written(kind=KIND, pools=pools, load=load, deviceClasses=listed)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    return Recorded(text, len(shapes), *(tuple(sorted(each)) for each in (omitted, replaced, unsaid)))
+    return Recorded(text, len(shapes), *(tuple(sorted(each)) for each in (omitted, replaced, unsaid)), errors=_errors(text))
+
+
+def _errors(text: str) -> tuple[str, ...]:
+    try:
+        read_fleet(text.encode(), "line")
+    except InputError as error:
+        return error.errors
+    return ()
 
 
 def _written(**fields: Any) -> Object:
@@ -112,11 +125,16 @@ def _shape(node: Mapping[str, Any], labels: Collection[str], omitted: set[str], 
             value = _REPLACED
         taints.append(_written(key=each["key"], value=value, effect=each["effect"]))
     resources = mapping(node, "status", "allocatable")
-    allocatable = {key: str(value) for key, value in sorted(resources.items()) if not key.startswith(_NOT_RESOURCES)}
+    allocatable = {key: str(value) for key, value in sorted(resources.items()) if not key.startswith(_NOT_RESOURCES) and _is_amount(value)}
     cordoned = bool(spec.get("unschedulable"))
     return json.dumps(
         _written(labels=kept, taints=taints, allocatable=allocatable, devices=devices, unschedulable=cordoned), sort_keys=True
     )
+
+
+def _is_amount(quantity: Any) -> bool:
+    value = amount(quantity)
+    return value is not None and value >= 0
 
 
 def _pool_name(shape: Object, taken: Collection[str]) -> str:

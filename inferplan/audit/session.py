@@ -211,7 +211,7 @@ class Session:
             state, note = reconcile.advance(self.api, self.waiter, live, _DELETE_SECONDS)
         except ObjectFailed as error:
             state = Readiness(why=error.message)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             state = Readiness(why=f"the stub of its operator cannot read it: {error!r}")
         self.stubs[key] = note or self.stubs.get(key, "")
         return state

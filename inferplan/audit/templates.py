@@ -89,14 +89,14 @@ def references(body: Mapping[str, Any]) -> Iterator[Reference]:
 
 def is_unnamed(port: Any, several: Iterable[Mapping[str, Any]]) -> bool:
     """True if `port` is a name that no port of the containers `several` has."""
-    names = {name for container in several for _, name in select(container, "ports.*.name")}
+    names = [name for container in several for _, name in select(container, "ports.*.name")]
     return isinstance(port, str) and not port.isdigit() and port not in names
 
 
 def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
     """The accelerators that a pod of `spec` requests, by resource."""
     totals: Counter[str] = Counter()
-    for each in spec.get("containers") or ():
+    for _, each in select(spec, "containers.*"):
         resources = mapping(each, "resources", "requests") | mapping(each, "resources", "limits")
         totals.update({name: number(value, 0) for name, value in resources.items() if vendor_of(str(name))})
     return totals

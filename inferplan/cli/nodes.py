@@ -32,5 +32,7 @@ def command(
         note([f"labels left out, because their values may name people; keep one with --label: {', '.join(recorded.omitted_labels)}"])
     if recorded.replaced_taints:
         note([f"values of taints replaced; keep one with --label: {', '.join(recorded.replaced_taints)}"])
+    if recorded.errors:
+        note([f"inferplan audit rejects this file until you edit it: {each}" for each in recorded.errors[:3]])
     if recorded.omitted_devices:
         note([f"devices left out, because a nodes file cannot say them: {', '.join(recorded.omitted_devices)}"])

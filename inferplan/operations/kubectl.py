@@ -47,7 +47,11 @@ class Kubectl:
             atexit.register(self._file.close)
 
     def get(self, path: str) -> Any:
-        return json.loads(self.text(path))
+        try:
+            return json.loads(self.text(path))
+        except ValueError as error:
+            problem = f"The cluster of context {self._context!r} answered {path} with text that is not JSON"
+            raise OperationError(f"{problem}. Check the server in: kubectl config view --minify --context {self._context}") from error
 
     def text(self, path: str) -> str:
         done = self.run("get", "--raw", path)

@@ -16,6 +16,7 @@ import yaml
 
 from inferplan.audit.documents import read_manifests
 from inferplan.operations.auditing.audit import Audit, audit, findings
+from inferplan.operations.errors import RequestError
 from inferplan.operations.reporting.forms import as_html, as_json, as_markdown
 from inferplan.rehearsal.cluster import clusters, delete, start
 from inferplan.rehearsal.cluster.operators import operator
@@ -26,6 +27,27 @@ from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, OPTIONAL
 from tests.lanes import in_full
 from tests.rehearsal.test_cluster_lifecycle import listening_addresses
 
+MALFORMED = """
+apiVersion: ray.io/v1
+kind: RayService
+metadata: {name: a}
+spec:
+  rayClusterConfig:
+    headGroupSpec:
+      template: {spec: {containers: [{name: c, image: x, ports: [{name: [a], containerPort: 80}], readinessProbe: {httpGet: {port: http}}}]}}
+---
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: b}
+spec:
+  leaderWorkerTemplate:
+    workerTemplate: {spec: {containers: [{name: c, image: x, ports: [{name: [a], containerPort: 80}], readinessProbe: {httpGet: {port: http}}}]}}
+---
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata: {name: c}
+spec: {services: {A: {replicas: 1, resources: {limits: [x]}, extraPodSpec: {mainContainer: {image: x}}}}}
+"""
 CORPUS = Path(__file__).with_name("audit")
 BASES = yaml.safe_load((CORPUS / "bases.yaml").read_text())
 PAIRS = {
@@ -196,6 +218,28 @@ def test_the_example_of_the_page_runs(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr
     assert "blocked no-room Deployment llm/server spec.strategy" in done.stdout
+
+
+@pytest.mark.full
+def test_what_the_api_server_rejects_of_a_nodes_file_is_one_line(tmp_path):
+    (tmp_path / "a.yaml").write_text(MALFORMED)
+    nodes = tmp_path / "nodes.yaml"
+    nodes.write_text("kind: Fleet\npools: [{name: a, count: 1}]\ndeviceClasses:\n- {name: h, expressions: ['(((']}\n")
+    with pytest.raises(RequestError, match=rf"^{nodes}:4: DeviceClass h: .* Syntax error") as caught:
+        audit(tmp_path / "a.yaml", nodes=nodes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.full
+def test_malformed_objects_of_operators_are_findings(tmp_path):
+    (tmp_path / "a.yaml").write_text(MALFORMED)
+    (tmp_path / "nodes.yaml").write_text("kind: Fleet\npools: [{name: a, count: 1}]\n")
+    result = audit(tmp_path / "a.yaml", nodes=tmp_path / "nodes.yaml", timeout=10)
+    assert {each.object.partition(" ")[0] for each in result.findings.details if each.weight == "blocked"} == {
+        "DynamoGraphDeployment",
+        "LeaderWorkerSet",
+        "RayService",
+    }
 
 
 def test_hostile_input_is_one_line_each_and_starts_no_cluster(tmp_path):

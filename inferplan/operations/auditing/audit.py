@@ -1,5 +1,6 @@
 """Audits manifests that inferplan did not write: on a simulated cluster, by the policy pack, and as a report on the change."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from inferplan.audit.audit import Request
 from inferplan.audit.audit import audit as run_audit
 from inferplan.audit.deployers import DEPLOYERS
 from inferplan.audit.documents import content_of
-from inferplan.audit.fleet import load_objects, node_objects, read_fleet
+from inferplan.audit.fleet import RejectedNodeError, load_objects, node_objects, place_of, read_fleet
 from inferplan.audit.manifest import InputError
 from inferplan.audit.removals import VERSIONS
 from inferplan.operations.auditing.change_report import change_report
@@ -29,6 +30,7 @@ from inferplan.stackfile.settings import validate
 __all__ = ["DEPLOYERS", "Audit", "audit", "findings", "read_nodes"]
 
 POLICIES = ("critical", "block", "advise")
+_NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +80,8 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     _check("--deployer", [deployer], DEPLOYERS, "is not a deployer")
     _check("--kubernetes", [target], VERSIONS, "cannot be rehearsed")
     _check("--operator", operators, runnable, "cannot run here")
+    if not re.fullmatch(_NAMESPACE, namespace):
+        raise RequestError(f"--namespace: {namespace!r} is not a name. Use at most 63 lower-case letters, digits and hyphens.")
     try:
         node_list, load = read_nodes(nodes)
         after = read_side(new, values=values, namespace=namespace, kubernetes=target, progress=progress)
@@ -99,6 +103,8 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
         base = "an empty cluster" if old is None else str(old)
         result = run_audit(request, progress, say)
         record = replace(result, stack=Path(new).name, base=base, head=str(new), nodes=f"those of {nodes.name}")
+    except RejectedNodeError as error:
+        raise RequestError(f"{place_of(error.body, content_of(nodes), str(nodes))}: {error}") from error
     except InputError as error:
         raise RequestError("\n".join(error.errors)) from error
     return Audit(findings=record, report=change_report(record, request.old, request.new, request.nodes, policy=policy))

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from inferplan.audit.recorded import Recorded, record
-from inferplan.operations.errors import RequestError
+from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.kubectl import Kubectl
 
 _DRA = "/apis/resource.k8s.io/v1"
@@ -12,8 +12,18 @@ _DRA = "/apis/resource.k8s.io/v1"
 def record_nodes(context: str, *, with_load: bool = False, with_devices: bool = False, labels: Collection[str] = ()) -> Recorded:
     """The nodes behind a context of the user's kubeconfig. Raises OperationError if the cluster does not answer."""
     cluster = Kubectl(context)
-    nodes = cluster.get("/api/v1/nodes")["items"]
-    if not nodes:
+    several = (
+        ("/api/v1/nodes", True),
+        ("/api/v1/pods", with_load),
+        *((f"{_DRA}/{name}", with_devices) for name in ("resourceslices", "deviceclasses")),
+    )
+    answers = [cluster.get(path) if needed else {"items": ()} for path, needed in several]
+    try:
+        nodes, *others = (each["items"] for each in answers)
+        recorded = record(nodes or (), *others, labels=labels)
+    except (AttributeError, KeyError, TypeError) as error:
+        problem = f"The server of context {context!r} sent lists that are not those of Kubernetes: {error!r}"
+        raise OperationError(f"{problem}. Check it: kubectl config view --minify --context {context}") from error
+    if not recorded.nodes:
         raise RequestError(f"The cluster of context {context!r} has no nodes. Write a nodes file by hand; docs/audit.md has its fields")
-    several = (("/api/v1/pods", with_load), *((f"{_DRA}/{name}", with_devices) for name in ("resourceslices", "deviceclasses")))
-    return record(nodes, *(cluster.get(path)["items"] if needed else () for path, needed in several), labels=labels)
+    return recorded

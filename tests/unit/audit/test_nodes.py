@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from inferplan.audit.fleet import load_objects, node_objects, read_fleet
 from inferplan.audit.manifest import InputError
 from inferplan.audit.recorded import record
+from inferplan.operations.auditing.nodes import record_nodes
+from inferplan.operations.errors import OperationError
+from inferplan.operations.kubectl import Kubectl
+
+TAINTED = {"metadata": {"name": "a"}, "spec": {"taints": [{"key": "x"}]}}
 
 
 def node(name: str, **fields):
@@ -66,18 +73,47 @@ def test_the_load_of_others_is_counted_by_pool_without_names():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("kind: Fleet\npools: []\n", "pools"),
-        ("kind: Fleet\npools: [{name: a, count: 2000}]\n", "count"),
-        ("kind: Fleet\npools: [{name: a, count: 1, allocatable: {cpu: 3GB}}]\n", "'3GB' is not a Kubernetes quantity"),
-        ("kind: Fleet\npools: [{name: a, count: 1, lables: {}}]\n", "Did you mean 'labels'?"),
-        ("kind: Fleet\npools: [{name: a, count: 1}]\nload: [{pool: b, pods: 1, requests: {}}]\n", "unknown pool 'b'"),
-        ("- a\n", "one mapping"),
+        ("pools: []", "2:1: pools: An empty list is not valid. Expected at least 1 entry."),
+        ("pools: [{name: a, count: 2000}]", "2:19: pools[0].count: 2000 is not valid. Expected at most 1000."),
+        ("pools: [{name: a, count: true}]", "2:19: pools[0].count: true is not valid. Expected a whole number."),
+        ("pools: [{name: a, count: 1, allocatable: {cpu: 3GB}}]", "2:43: pools[0].allocatable.cpu: '3GB' is not a Kubernetes quantity"),
+        ("pools: [{name: a, count: 1, allocatable: {cpu: -4}}]", "2:43: pools[0].allocatable.cpu: -4 is negative. Use 0 or more."),
+        ("pools: [{name: a, count: 1, lables: {}}]", "2:29: pools[0].lables: Unknown field 'lables'. Did you mean 'labels'?"),
+        ("pools: [{name: a, count: 1, labels: {x y: b}}]", "2:38: pools[0].labels['x y']: 'x y' is not a valid name."),
+        ("pools: [{name: a, count: 1}]\nload: [{pool: b, pods: 1, requests: {}}]", "3:9: load[0].pool: load names the unknown pool 'b'."),
+        ("pools:\n- {name: a, count: 1}\n- {name: a, count: 1}", "4:4: pools[1].name: Two pools have the name 'a'. Rename one."),
+        ("pools:\n- {name: a, count: 1000}\n- {name: b, count: 1}", "2:1: pools: The pools have more than 1,000 nodes together."),
     ],
 )
-def test_errors_of_a_nodes_file_name_the_field(text, words):
-    with pytest.raises(InputError, match=r"nodes\.yaml") as caught:
-        read_fleet(text.encode(), "nodes.yaml")
-    assert words in str(caught.value)
+def test_errors_of_a_nodes_file_name_the_line_and_the_field(text, words):
+    with pytest.raises(InputError) as caught:
+        read_fleet(f"kind: Fleet\n{text}\n".encode(), "nodes.yaml")
+    [error] = caught.value.errors
+    assert error.startswith(f"nodes.yaml:{words}")
+
+
+def test_a_nodes_file_that_is_a_list_is_rejected():
+    with pytest.raises(InputError, match="one mapping"):
+        read_fleet(b"- a\n", "nodes.yaml")
+
+
+def test_a_recorded_fleet_that_an_audit_rejects_is_named_as_such():
+    quantities = node("a", status={"allocatable": {"cpu": "lots", "memory": "-1Gi", "pods": "0"}})
+    recorded = record([quantities])
+    assert recorded.errors == ()
+    assert read_fleet(recorded.text.encode(), "nodes.yaml").pools[0].allocatable == {"pods": "0"}
+    [error] = record([node(f"n{index}") for index in range(1001)]).errors
+    assert "1001 is not valid. Expected at most 1000." in error
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["<html>", '{"items": [{"meta', '{"kind": "NodeList"}', '{"items": [{}]}', '{"items": ["x"]}', json.dumps({"items": [TAINTED]})],
+)
+def test_an_answer_that_is_no_list_of_nodes_is_one_sentence(answer, monkeypatch):
+    monkeypatch.setattr(Kubectl, "text", lambda *_: answer)
+    with pytest.raises(OperationError, match="kubectl config view --minify --context prod"):
+        record_nodes("prod")
 
 
 def test_devices_of_a_pool_become_what_their_driver_publishes():
