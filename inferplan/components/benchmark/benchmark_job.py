@@ -15,7 +15,7 @@ from inferplan.components.handles import Endpoint, ModelMount, ObjectStore, Secr
 from inferplan.components.kubernetes import batch, core, meta, networking
 from inferplan.components.naming import bounded, content_key, labels, selector
 from inferplan.components.network import pods, policy, tcp
-from inferplan.components.pod_parts import NO_DEVICES, container_security, pod_security
+from inferplan.components.pod_parts import NO_DEVICES, container_security, environment, pod_security
 
 COMPONENT = "benchmark"
 GATEWAY_PORT = 8080
@@ -128,10 +128,7 @@ def _pod(spec: BenchmarkSpec, plan: str, tokenizer: ModelMount, key: SecretRef, 
                 image=spec.image,
                 command=["python3", f"{_HOME}/compare.py"],
                 working_dir=_SCRATCH,
-                env=[
-                    *(core.EnvVarArgsDict(name=each, value=value) for each, value in clear.items()),
-                    core.EnvVarArgsDict(name="API_KEY", value_from=secret),
-                ],
+                env=[*environment(clear), core.EnvVarArgsDict(name="API_KEY", value_from=secret)],
                 resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
                 security_context=container_security(non_root=True),
                 termination_message_policy="FallbackToLogsOnError",

@@ -10,7 +10,7 @@ from inferplan.components.handles import NodeTarget
 from inferplan.components.kubernetes import apps, core
 from inferplan.components.naming import labels, selector
 from inferplan.components.nodes.accelerators import Taint
-from inferplan.components.pod_parts import tolerations_of
+from inferplan.components.pod_parts import environment, tolerations_of
 from inferplan.images.catalogue import default_image
 from inferplan.kube.names import POOL_LABEL
 from inferplan.tables import table
@@ -58,7 +58,7 @@ def _pod(plugin: Mapping[str, Any], pools: list[str], taints: Iterable[Taint]) -
         "command": plugin.get("command"),
         "args": plugin.get("args"),
         "working_dir": "/",
-        "env": [core.EnvVarArgsDict(name=key, value=value) for key, value in plugin.get("env", {}).items()] or None,
+        "env": environment(plugin.get("env", {})) or None,
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
         "security_context": core.SecurityContextArgsDict(privileged=True) if plugin.get("privileged") else unprivileged,
         "volume_mounts": [{"name": name, "mount_path": path} for name, path in folders.items()],

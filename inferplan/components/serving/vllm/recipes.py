@@ -9,7 +9,7 @@ from pathlib import Path
 
 from inferplan.components.handles import ModelMount
 from inferplan.components.kubernetes import core
-from inferplan.components.pod_parts import container_security, no_devices
+from inferplan.components.pod_parts import NO_DEVICES, container_security, environment
 from inferplan.components.serving import workload
 from inferplan.components.serving.demand import SIDECAR
 from inferplan.components.serving.vllm.payload.recipes import RESTORED
@@ -53,7 +53,7 @@ def _sidecar(image: str | None, user: int, folder: str) -> core.ContainerArgsDic
         startup_probe=core.ProbeArgsDict(
             exec_=core.ExecActionArgsDict(command=["test", "-f", f"{CACHE}/{RESTORED}"]), period_seconds=2, failure_threshold=900
         ),
-        env=[*no_devices(), *(core.EnvVarArgsDict(name=name, value=value) for name, value in _SIDECAR_ENVIRONMENT.items())],
+        env=environment({**NO_DEVICES, **_SIDECAR_ENVIRONMENT}),
         resources=core.ResourceRequirementsArgsDict(requests=SIDECAR, limits={"memory": SIDECAR["memory"]}),
         security_context={**container_security(read_only_root=True), "run_as_user": user, "run_as_group": user},
         volume_mounts=[
