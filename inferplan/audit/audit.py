@@ -1,12 +1,12 @@
 """One audit: a simulated cluster with the declared nodes, the old manifests, then the new ones as a deployer applies them."""
 
 import contextlib
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferplan.audit.assumptions import assume
+from inferplan.audit.clusters import own_cluster
 from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.deployers import deployer
 from inferplan.audit.documents import doubled
@@ -17,7 +17,7 @@ from inferplan.audit.manifest import InputError, Manifest, Object
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
-from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.cluster.components import OPERATORS
 from inferplan.rehearsal.cluster.definitions import installer
@@ -56,10 +56,8 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
     if errors := [each for side in (request.old or (), request.new) for each in doubled(side, request.namespace)]:
         raise InputError(errors)
     began = time.monotonic()
-    name = f"audit-{secrets.token_hex(4)}"
     with contextlib.ExitStack() as clusters, contextlib.ExitStack() as stack:
-        clusters.callback(delete, name)
-        cluster = start(name, progress)
+        cluster = clusters.enter_context(own_cluster(progress))
         session = _session(stack, cluster, request, progress)
         notes = _prepare(session, request)
         how, old = deployer(request.deployer), Deployed()

@@ -123,15 +123,11 @@ def main() -> None:
     os._exit(code if isinstance(code, int) else FAILED if code else 0)
 
 
-def run(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line `arguments` (sys.argv by default) and exit.
-
-    0 done, 1 failed or blocked, 2 bad input, 3 something is not as declared, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM).
-    """
+def _handle_termination() -> threading.Event:
+    """Make SIGTERM and a closed terminal raise Terminated, which sets the returned event. A second signal must not cut off what is being finished."""
     terminated = threading.Event()
 
     def end(*_: object) -> None:
-        # Once: a second signal must not cut off what is being finished.
         if not terminated.is_set():
             from inferplan.operations.errors import Terminated
 
@@ -139,7 +135,18 @@ def run(arguments: Sequence[str] | None = None) -> None:
             raise Terminated
 
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, end)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, end)
+    return terminated
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line `arguments` (sys.argv by default) and exit.
+
+    0 done, 1 failed or blocked, 2 bad input, 3 something is not as declared, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM, or the terminal was closed).
+    """
+    terminated = _handle_termination()
     gc.set_threshold(*COLLECTOR)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -32,4 +32,4 @@ def one_line(text: object) -> str:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM ended the command. Unlike Ctrl-C it reaches this process alone, not its children."""
+    """SIGTERM or SIGHUP ended the command. Unlike Ctrl-C it reaches this process alone, not its children."""

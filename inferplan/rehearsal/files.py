@@ -95,6 +95,16 @@ def exclusive(path: Path, purpose: str, progress: Progress) -> Generator[None]:
         os.close(descriptor)
 
 
+def is_locked(path: Path) -> bool:
+    """True if a process holds the lock of the file `path`."""
+    with suppress(FileNotFoundError), path.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def _acquire(path: Path, purpose: str, progress: Progress) -> int:
     began = time.monotonic()
     reported = began - _WAIT_REPORT_SECONDS

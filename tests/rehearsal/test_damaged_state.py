@@ -116,9 +116,10 @@ def test_recover_after_an_interrupted_down_creates_nothing_without_consent(local
     assert agreed
 
 
-def test_a_termination_ends_in_the_line_of_an_interrupt(tmp_path):
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_termination_ends_in_the_line_of_an_interrupt(tmp_path, name):
     program = "import os, signal, sys; from inferplan.cli import main as m, schema; "
-    program += "schema.command = lambda: os.kill(os.getpid(), signal.SIGTERM); m.run(['schema'])"
+    program += f"schema.command = lambda: os.kill(os.getpid(), signal.{name}); m.run(['schema'])"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert done.stderr == "inferplan: interrupted; what was done stays. To continue, run: inferplan schema\n"
