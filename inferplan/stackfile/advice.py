@@ -16,7 +16,7 @@ _TOKEN = re.compile(r"(_KEY|_TOKEN|_PASSWORD)$")
 # Public repositories whose own code fails with the libraries of current images: the code of ChatGLM's tokenizers has no padding_side,
 # which transformers passes since 4.49 (zai-org/ChatGLM2-6B issue 685, zai-org/GLM-4 issue 732; read 2026-11).
 _OLD_CODE = {re.compile(r"(THUDM|zai-org)/(chatglm|glm-4v?-9b)", re.IGNORECASE): "transformers 4.48 or older"}
-_SECRET_KEY = re.compile(r"(^|[_-])(api[_-]?keys?|key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
+_SECRET_KEY = re.compile(r"(^|[_-])(api[_-]?keys?|key|token|secret|pw|pwd|pass|password|passwd|credentials?)$", re.IGNORECASE)
 _SECRET_TEXT = re.compile(
     r"\b(hf_[A-Za-z0-9]{20,}|sk-[\w-]{16,}|gh[pousr]_\w{20,}|AKIA[A-Z0-9]{16}|nvapi-[\w-]{20,})|://[^/\s:@]*:[^/\s:@$]+@"
 )
@@ -47,6 +47,7 @@ def renames(written_keys: Callable[..., frozenset[str]], settings: StackSettings
 
 
 def advice(settings: StackSettings) -> Iterator[SpecError]:
+    yield from plain_secrets(settings)
     for name, model in settings.models.items():
         here = ("models", name)
         if settings.gateway is not None and not model.consumers and not any(name in each.models for each in settings.routes.values()):
@@ -58,7 +59,6 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
             yield from _weights(
                 (*here, "weights"), model.weights, settings.storage[model.weights.store], settings.node_pools[model.pool], model.image
             )
-        yield from _plain_secrets(here, model)
         if not any(model.egress.edges()):
             yield from _tokens((*here, "env"), model)
 
@@ -70,16 +70,14 @@ def _tokens(path: tuple[str | int, ...], model: PodSettings) -> Iterator[SpecErr
             yield SpecError((*path, variable), text)
 
 
-def _plain_secrets(path: tuple[str | int, ...], model: PodSettings) -> Iterator[SpecError]:
-    for below, key, text in free_values(model):
-        if (_SECRET_KEY.search(key) and not _HARMLESS.fullmatch(text)) or _SECRET_TEXT.search(text):
-            problem = (
-                "The value looks like a secret in plain text, which plans and everyone with this file can read. The policy pack blocks it."
-            )
-            yield SpecError(
-                (*path, *below),
-                f"{problem} Replace the secret, and refer to the new one: env: {{{key.lstrip('-')}: {{secretName: <name>, key: <key>}}}}.",
-            )
+def plain_secrets(settings: StackSettings) -> Iterator[SpecError]:
+    """A warning for each value of a model that looks like a secret."""
+    problem = "The value looks like a secret in plain text, which plans and everyone with this file can read. The policy pack blocks it."
+    for name, model in settings.models.items():
+        for below, key, text in free_values(model):
+            if (_SECRET_KEY.search(key) and not _HARMLESS.fullmatch(text)) or _SECRET_TEXT.search(text):
+                remedy = f"env: {{{key.lstrip('-')}: {{secretName: <name>, key: <key>}}}}."
+                yield SpecError(("models", name, *below), f"{problem} Replace the secret, and refer to the new one: {remedy}")
 
 
 def _weights(path: KeyPath, weights: WeightsSpec, store: Store, pool: Pool, image: str | None) -> Iterator[SpecError]:

@@ -1,138 +1,207 @@
 """Finds model servers in manifests and values, and takes what a stack can say out of each; the rest stays as a list of paths."""
 
 import copy
+import json
 import re
-import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from inferplan.audit.documents import read_manifests, values_in
+from inferplan.audit.documents import content_of, read_manifests, values_in
 from inferplan.audit.manifest import InputError
-from inferplan.kube.names import vendor_of
+from inferplan.components.serving.spec import MODEL_SPECS
+from inferplan.kube import paths
 from inferplan.kube.paths import MISSING, mapping, parse, value_at
 from inferplan.kube.quantity import amount
-from inferplan.operations.importing.fields import REPOSITORY, Server, left_in, mapped, take, take_all
+from inferplan.operations.importing.applications import attribute_of, take_applications
+from inferplan.operations.importing.commands import Option, read_options, take_weights
+from inferplan.operations.importing.fields import COMMIT, REPOSITORY, UNKNOWN_WEIGHTS, Server, Source, left_in, take, take_all
+from inferplan.stackfile.yaml_tree import read_tree
 from inferplan.tables import table
 
 _TABLE = table("operations/importing/servers.toml")
-_APPLICATIONS = _TABLE["applications"]
 _CLAIM = re.compile(r"pvc://([a-z0-9.-]+)/?(.*)")
 _VERSION = re.compile(r"2\.[0-9]+\.[0-9]+")
+_MODELS = ("servingEngineSpec", "modelSpec")
 # Of every object, and without a meaning for a stack.
-_IGNORED = {"apiVersion", "kind", "metadata.name"}
+_IGNORED = {("apiVersion",), ("kind",), ("metadata", "name")}
 
 
-def read_servers(path: Path) -> tuple[list[Server], list[str]]:
-    """The servers in the file or folder `path`, and everything else in it. Raises InputError."""
+def read_servers(path: Path, resource: str) -> tuple[list[Server], list[str]]:
+    """The servers in the file or folder `path` whose accelerators are `resource`, and everything else in it. Raises InputError."""
     servers: list[Server] = []
     others: list[str] = []
-    for kind, name, place, body in _documents(path):
+    for kind, name, source, body in _documents(path):
         row = _TABLE["documents"].get(kind)
-        server = _server(name, place, body, row) if row else None
-        if server is None:
-            others.append(f"{place}: {kind} {name}: the whole object" if kind else f"{place}: {name}")
-        else:
+        server = _server(name, source, body, row, resource) if row else None
+        if server is not None:
             servers.append(server)
+        elif kind:
+            others.append(f"{source.file}:{source.line(())}: {kind} {name}: the whole object")
+        others += source.left if not kind else ()
     return servers, others
 
 
-def _documents(path: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+def _documents(path: Path) -> Iterator[tuple[str, str, Source, dict[str, Any]]]:
+    """Kind, name, source and body of each object. Values have no kind, and each entry of their list of models has one."""
+    values: dict[str, Any] = {}
     if path.is_file():
         try:
-            values = values_in(path.read_bytes(), str(path))
+            values = values_in(content_of(path), str(path))
         except InputError:
-            values = {}
-        models = value_at(values, ("servingEngineSpec", "modelSpec"))
-        if isinstance(models, list):
-            for index, each in enumerate(models):
-                if isinstance(each, dict):
-                    models[index] = MISSING
-                    yield "modelSpec", str(each.get("name", f"model-{index}")), f"{path}: servingEngineSpec.modelSpec[{index}]", each
-            for each in left_in(values):
-                yield "", each, str(path), {}
-            return
+            values = {}  # several documents, or none; see below
+    models = value_at(values, _MODELS)
+    if isinstance(models, list):
+        root = read_tree(content_of(path).decode("utf-8-sig")).root
+        for index, each in enumerate(models):
+            source = Source(file=str(path), lines=0, root=root, prefix=(*_MODELS, index))
+            if isinstance(each, dict):
+                name = each.get("name", f"model-{index}")
+                if not isinstance(name, str):
+                    raise InputError([f"{path}:{source.line(('name',))}: {paths.text_of(source.prefix)}.name is not a text. Quote it."])
+                models[index] = MISSING
+                yield "modelSpec", name, source, each
+        source = Source(file=str(path), lines=0, root=root)
+        for place, reason in left_in(values).items():
+            source.leave(place, reason)
+        yield "", "", source, {}
+        return
     for manifest in read_manifests(path):
-        yield manifest.kind, manifest.name, manifest.place, manifest.body
+        file, _, line = manifest.place.rpartition(":")
+        yield manifest.kind, manifest.name, _source(file, int(line)), manifest.body
 
 
-def _server(name: str, place: str, body: dict[str, Any], row: dict[str, Any]) -> Server | None:
+def _source(file: str, line: int) -> Source:
+    """The document that begins at `line` of `file`; the next one begins after three dashes."""
+    first, *others = content_of(Path(file)).decode("utf-8-sig").splitlines(keepends=True)[line - 1 :]
+    text = [first.replace("---", "   ", 1) if first.startswith("---") else first, *takewhile(lambda each: each[:3] != "---", others)]
+    return Source(file=file, lines=line - 1, root=read_tree("".join(text)).root)
+
+
+def _server(name: str, source: Source, body: dict[str, Any], row: dict[str, Any], resource: str) -> Server | None:
     body = copy.deepcopy(body)
+    row = json.loads(json.dumps(row).replace("[*]", f"[{_container(body, row)}]"))
     for old in row.get("renamed", ()):
         parent = mapping(body, *row["below"].split("."))
         if isinstance(parent.get(old), dict) and "model" not in parent:
             parent["model"] = {"modelFormat": {"name": old}, **parent.pop(old)}
-    image = " ".join(str(each) for each in take_all(body, row.get("image", ())))
-    words = [word for each in take_all(body, row.get("words", ())) for word in _split(each)]
-    text = f"{image} {' '.join(words)}".lower()
-    engine = row.get("engine") or next((each for word, each in _TABLE["engines"].items() if word in text), "")
+    images = [str(value) for path in row["image"] if (value := value_at(body, parse(path))) is not MISSING]
+    words = list(_words(body, row, source.reject))
+    text = " ".join([*images, *(word for _, word in words)]).lower()
+    engine = row.get("engine") or _engine(text)
     if not engine:
         return None
-    server = Server(name=take(body, row["name"][0]) if "name" in row else name, place=place, engine=engine, words=words)
-    _find_size(server, body, row)
+    take_all(body, [row[key] for key in ("name", "format") if key in row])
+    server = Server(name=name, source=source, engine=engine)
+    _find_size(server, body, row, resource)
+    variables = {str(each.get("name")): str(each["value"]) for path in row.get("env", ()) for each in _items(body, path) if "value" in each}
+    server.options += read_options(words, variables, source.leave)
     _find_content(server, body, row)
-    if not server.version and (match := _VERSION.search(image)):
+    if not server.version and (match := _VERSION.search(" ".join(images))):
         server.version = match[0]
     if server.applications:
-        server.image = image
-    elif "/" in image:
-        server.left.append(f"image {image}: the stack's own image is used")
-    server.left += [each for each in left_in(body) if each not in _IGNORED]
+        server.image = str(take(body, row["image"][0]) or "")
+    for place, reason in left_in(body).items():
+        if place not in _IGNORED:
+            source.leave(place, reason or ("the stack's own image is used" if paths.text_of(place) in row["image"] else ""))
     return server
 
 
-def _find_size(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
+def _engine(text: str) -> str:
+    return next((engine for word, engine in _TABLE["engines"].items() if word in text.lower()), "")
+
+
+def _container(body: dict[str, Any], row: dict[str, Any]) -> int:
+    """The index of the container that runs the server: by its image and command, else by the name that KServe gives it."""
+    containers = _items(body, row.get("containers", ""))
+    texts = [" ".join(str(each.get(key, "")) for key in ("image", "command", "args")) for each in containers]
+    engines = (index for index, text in enumerate(texts) if _engine(text))
+    names = (index for index, each in enumerate(containers) if each.get("name") in _TABLE["containers"])
+    return next(engines, next(names, 0))
+
+
+def _words(body: dict[str, Any], row: dict[str, Any], reject: Callable[[paths.Path, str], None]) -> Iterator[tuple[paths.Path, str]]:
+    """The words of a command with their paths."""
+    for path in row.get("words", ()):
+        words = take(body, path)
+        if isinstance(words, list) and all(isinstance(each, str | int | float) for each in words):
+            yield from (((*parse(path), index), str(word)) for index, word in enumerate(words))
+        elif words is not None:
+            reject(parse(path), "it is not a list of words")
+
+
+def _find_size(server: Server, body: dict[str, Any], row: dict[str, Any], resource: str) -> None:
     """Find replicas and accelerators of `server`, and the settings that are options of its command."""
     replicas = next(iter(row.get("replicas", ())), "")
     if isinstance(value_at(body, parse(replicas)), int):
         server.replicas = take(body, replicas)
-    for path in row.get("limits", ()):
-        limits = value_at(body, parse(path))
-        counts = {key: _count(value) for key, value in limits.items() if vendor_of(key)} if isinstance(limits, dict) else {}
-        server.accelerators = max([server.accelerators, *counts.values()])
-        for key in counts:
-            take(body, f'{path}["{key}"]')
-    server.accelerators = _count(next(iter(take_all(body, row.get("accelerators", ()))), server.accelerators))
-    for option, place_ in row.get("options", {}).items():
-        if (value := take(body, place_)) is not None:
-            server.words += [option if value else option.replace("--", "--no-", 1)] if isinstance(value, bool) else [option, str(value)]
+        server.places["replicas"] = parse(replicas)
+    counted = [f'{path}["{resource}"]' for path in row.get("limits", ())]
+    kind = row.get("resource", "")
+    if kind and (value_at(body, parse(kind)) if value_at(body, parse(kind)) is not MISSING else _TABLE["resource"]) == resource:
+        take(body, kind)
+        counted.append(row["accelerators"])
+    for path in counted:
+        count = amount(value_at(body, parse(path)))
+        if count and count > 0 and not count % 1:
+            server.accelerators = max(server.accelerators, int(take(body, path)))
+            server.places["accelerators"] = parse(path)
+    for option, place in row.get("options", {}).items():
+        if (value := take(body, place)) is not None:
+            word = option.replace("--", "--no-", 1) if value is False else option
+            values = [] if isinstance(value, bool) else [str(value)]
+            server.options.append(Option(name=word, words=[word, *values], path=parse(place), values=values))
 
 
 def _find_content(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
     """Find the applications of `server`, else its weights."""
+    program = next((each for each in server.options if not each.name), None)
     if "applications" in row:
-        _take_applications(server, body, row)
-    elif {"serve", "run"} <= set(server.words) and ":" in server.words[-1]:
-        server.applications = {"default": {"kind": "custom", "importPath": server.words.pop()}}
-        server.words = [each for each in server.words if each not in ("serve", "run")]
+        take_applications(server, body, row)
+    elif program is not None and "applications" in MODEL_SPECS[server.engine].model_fields:
+        server.options.remove(program)
+        server.applications = {"default": {"kind": "custom", "importPath": attribute_of(program.values[0])}}
     else:
-        _find_model(server, next(iter(take_all(body, row.get("model", ()))), ""), body, row)
+        _find_model(server, body, row)
 
 
-def _find_model(server: Server, model: str, body: dict[str, Any], row: dict[str, Any]) -> None:
+def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
     """Find the weights: a repository of a hub, or a claim with a path."""
-    words, model = server.words, str(model)
-    for index, word in enumerate(words if not model else ()):
-        option, equals, value = word.partition("=")
-        if option in _TABLE["weights"] and (equals or index + 1 < len(words)):
-            model = value if equals else words[index + 1]
-            del words[index : index + (1 if equals else 2)]
-            break
-    if match := _CLAIM.fullmatch(model):
+    place, model, reason = next(((path, str(value), "") for path in row.get("model", ()) if (value := take(body, path))), ("", "", ""))
+    if not model and (option := take_weights(server.options)):
+        place, model, reason = paths.text_of(option.path), option.values[0], option.reason
+    server.places["weights"] = parse(place)
+    if reason:
+        server.source.reject(parse(place), reason)
+    elif match := _CLAIM.fullmatch(model):
         server.claim, server.path = match[1], match[2]
-    elif model.startswith("/") and "volumes" in row:
-        claims = {each.get("name"): (index, each) for index, each in enumerate(_items(body, row["volumes"])) if _claim(each)}
-        for index, mount in enumerate(_items(body, row["mounts"])):
-            if model.startswith(str(mount.get("mountPath"))) and mount.get("name") in claims:
-                place, volume = claims[mount["name"]]
-                server.claim, server.path = _claim(volume), model.removeprefix(mount["mountPath"]).strip("/")
-                take_all(body, [f"{row['volumes']}[{place}].{name}" for name in ("name", "persistentVolumeClaim.claimName")])
-                take_all(body, [f"{row['mounts']}[{index}].{name}" for name in ("name", "mountPath")])
-                break
     elif match := REPOSITORY.fullmatch(model):
-        server.model, server.revision = match[1], match[2] or ""
-    else:
-        server.left.append(f"model {model!r}: it is neither a repository of a hub nor a path of a claim")
+        commit = next((each for each in server.options if each.name == "--revision" and COMMIT.fullmatch("".join(each.values))), None)
+        if commit and not match[2]:
+            server.options.remove(commit)
+        server.model, server.revision = match[1], match[2] or (commit.values[0] if commit else "")
+    elif model and not _take_claim(server, model, body, row):
+        server.source.reject(parse(place), UNKNOWN_WEIGHTS)
+
+
+def _take_claim(server: Server, model: str, body: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Take the claim whose mount has the path `model`. Returns False if there is none."""
+    claims = {each.get("name"): (index, _claim(each)) for index, each in enumerate(_items(body, row.get("volumes", "")))}
+    mounts = [(str(each.get("mountPath", "")).rstrip("/"), index, each) for index, each in enumerate(_items(body, row.get("mounts", "")))]
+    mounts = [each for each in mounts if f"{model}/".startswith(f"{each[0]}/")]
+    folder, index, mount = max(mounts, key=lambda each: len(each[0]), default=("", 0, {}))
+    place, claim = claims.get(mount.get("name"), (0, ""))
+    if not claim:
+        return False
+    below = f"{row['mounts']}[{index}]"
+    server.claim = claim
+    server.path = "/".join(
+        each.strip("/") for each in (str(take(body, f"{below}.subPath") or ""), model.removeprefix(folder)) if each.strip("/")
+    )
+    take_all(body, [f"{row['volumes']}[{place}].{name}" for name in ("name", "persistentVolumeClaim.claimName")])
+    take_all(body, [f"{below}.{name}" for name in ("name", "mountPath")])
+    return True
 
 
 def _items(body: dict[str, Any], path: str) -> list[dict[str, Any]]:
@@ -141,68 +210,5 @@ def _items(body: dict[str, Any], path: str) -> list[dict[str, Any]]:
 
 
 def _claim(volume: dict[str, Any]) -> str:
-    return str(mapping(volume, "persistentVolumeClaim").get("claimName") or "")
-
-
-def _split(words: Any) -> list[str]:
-    """Words of a command; those of a shell's script are split."""
-    items = [str(each) for each in words] if isinstance(words, list) else [str(words)]
-    several = [
-        part for each in items for part in (shlex.split(each, comments=True) if " " in each and not each.startswith("{") else [each])
-    ]
-    return [each for each in several if each not in _TABLE["ignored"]]
-
-
-def _count(value: Any) -> int:
-    return int(amount(str(value)) or 0)
-
-
-def _take_applications(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
-    """Set the applications, the version and the weights of `server` from its document `body`, with the paths of `row`."""
-    text = str(take(body, row["applications"]) or "")
-    versions = [str(each) for each in take_all(body, row["version"])]
-    server.version = next(iter(versions), "")
-    try:
-        settings = values_in(text.encode(), f"{server.place}: {row['applications']}") if text else {}
-    except InputError as error:
-        server.left += error.errors
-        return
-    listed = settings["applications"] if isinstance(settings.get("applications"), list) else []
-    for index, each in enumerate(listed):
-        if isinstance(each, dict):
-            name = str(each.get("name", f"default{index or ''}"))
-            if name in server.applications:
-                continue  # it is listed below
-            take(each, "name")
-            server.applications[name] = _application(server, each)
-            if not each:
-                listed[index] = MISSING
-    server.left += [f"{row['applications']}: {path}" for path in left_in(settings)]
-
-
-def _application(server: Server, body: dict[str, Any]) -> dict[str, Any]:
-    if body.get("import_path") in _APPLICATIONS["builders"]:
-        body.pop("import_path")
-        configurations = (body.get("args") or {}).get("llm_configs") or [{}]
-        first = configurations[0] if isinstance(configurations[0], dict) else {}
-        source = next((text for path in _APPLICATIONS["sources"] if (text := take(first, path)) is not None), "")
-        if match := REPOSITORY.fullmatch(str(source)):
-            server.model, server.revision = match[1], match[2] or ""
-        else:
-            server.left.append(f"model {source!r}: it is not a repository of a hub")
-        application = {"kind": "llm", **mapped(body, _APPLICATIONS["fields"]), **mapped(first, _APPLICATIONS["llm"])}
-        return application | _scaling(first, "deployment_config.")
-    application = {"kind": "custom", **mapped(body, _APPLICATIONS["fields"]), **mapped(body, _APPLICATIONS["custom"])}
-    deployments = {}
-    for each in body.get("deployments") or ():
-        is_named = isinstance(each, dict) and isinstance(each.get("name"), str) and each["name"] not in deployments
-        if is_named and (fields := mapped(each, _APPLICATIONS["deployment"]) | _scaling(each, "")):
-            deployments[take(each, "name")] = fields
-    return {**application, **({"deployments": deployments} if deployments else {})}
-
-
-def _scaling(body: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """The field `autoscaling`, which needs a maximum."""
-    prefix = f"{prefix}autoscaling_config."
-    has_maximum = isinstance(value_at(body, parse(f"{prefix}max_replicas")), int)
-    return {"autoscaling": mapped(body, _APPLICATIONS["scaling"], prefix)} if has_maximum else {}
+    name = str(mapping(volume, "persistentVolumeClaim").get("claimName") or "")
+    return name if _CLAIM.fullmatch(f"pvc://{name}") else ""
