@@ -8,6 +8,7 @@ from typing import Any
 from inferplan.audit.manifest import InputError, Manifest, Object, problems
 from inferplan.kube.marks import SIGNATURE, UNKNOWN_TEXT
 from inferplan.kube.paths import mapping
+from inferplan.review.reading.reader import read
 from inferplan.review.reading.records import GIVE, EventsError, records
 
 _HIDDEN = "[secret]"
@@ -34,17 +35,17 @@ def sides_of(path: Path) -> tuple[tuple[Manifest, ...] | None, tuple[Manifest, .
 
 
 def _steps(path: Path) -> Iterator[tuple[int, Object]]:
-    ends: list[str] = []
     try:
         with path.open("rb") as stream:
-            for line, record in records(stream, str(path), ends.append):
+            if incomplete := read(stream, source=str(path)).incomplete:
+                raise InputError([f"{path}: {incomplete}. {GIVE}"])
+            stream.seek(0)
+            for line, record in records(stream, str(path), lambda _problem: None):
                 listed = record.get("steps") if isinstance(record, dict) else None
                 metadata = mapping(record, "resourcePreEvent", "metadata") or mapping(record, "resOutputsEvent", "metadata")
                 yield from ((line, each) for each in (*(listed if isinstance(listed, list) else ()), metadata) if isinstance(each, dict))
     except EventsError as error:
         raise InputError([str(error)]) from error
-    if ends:
-        raise InputError([f"{path}: {ends[0]}. {GIVE}"])
 
 
 def _body(state: Any, urn: str) -> Object | None:

@@ -160,7 +160,7 @@ def test_credentials_of_an_address_are_not_shown(source, tmp_path):
 
 
 def test_text_that_is_no_event_is_not_shown(tmp_path):
-    (tmp_path / "a.ndjson").write_text("{}\nCANARY\n")
+    (tmp_path / "a.ndjson").write_text('{"preludeEvent": {}}\nCANARY\n')
     with pytest.raises(InputError, match=r"a\.ndjson:2: this line is not JSON") as caught:
         read_side(tmp_path / "a.ndjson")
     assert "CANARY" not in str(caught.value)
@@ -196,7 +196,12 @@ def test_engine_events_have_both_sides_and_no_secret(tmp_path):
         event("create", None, body("Secret", "s", stringData={"token": secret})),
         event("delete", body("ConfigMap", "gone"), None),
     ]
-    (tmp_path / "events.ndjson").write_text("".join(json.dumps(each) + "\n" for each in events))
+    lines = "".join(json.dumps(each) + "\n" for each in events)
+    for rest in ("", '{"cancelEvent": {}}\n'):
+        (tmp_path / "events.ndjson").write_text(lines + rest)
+        with pytest.raises(InputError, match=r"events\.ndjson: the stream ends after \d events without a summary; the run was interrupted"):
+            read_side(tmp_path / "events.ndjson")
+    (tmp_path / "events.ndjson").write_text(f"{lines}{json.dumps({'summaryEvent': {}})}\n")
     side = read_side(tmp_path / "events.ndjson")
     assert [each.name for each in side.manifests] == ["a", "s"]
     assert [each.name for each in side.before or ()] == ["a", "gone"]
