@@ -15,7 +15,7 @@ from inferplan.kube.paths import leaves, text_of
 from inferplan.operations.errors import OperationError
 from inferplan.operations.recovery.declared import registered_objects
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
-from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
+from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret, secret_texts
 
 KUSTOMIZATION = "kustomization.yaml"
 MARK = "# Written by `inferplan render`. Do not edit: the next run replaces every file that is listed here."
@@ -127,8 +127,7 @@ def _yaml(document: Mapping[str, Any]) -> bytes:
 
 def _check_no_secret(files: Mapping[str, bytes], recording: Recording) -> None:
     """Raise OperationError if the value of a secret is in a file, as it is or in base64."""
-    secrets = [value.value for each in recording for _, value in leaves(each.inputs) if isinstance(value, Secret)]
-    texts = {text for each in secrets for _, text in leaves(each) if isinstance(text, str)}
+    texts = {text for each in recording for text in secret_texts(each.inputs)}
     for text in sorted(texts):
         if len(text) >= _SHORTEST_SECRET:
             for form in (text.encode(), b64encode(text.encode())):

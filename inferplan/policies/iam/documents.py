@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from inferplan.kube.paths import leaves
 from inferplan.policies.engine.fields import UNKNOWN, Field, MalformedFieldError, UnknownFieldError
 from inferplan.policies.engine.resource import Resource, Subject
 from inferplan.policies.iam import strangers
@@ -186,11 +187,7 @@ def _words(value: Any, at: Field = _NO_FIELD) -> list[str]:
 
 
 def has_unknown(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(has_unknown(each) for each in value.values())
-    if isinstance(value, list):
-        return any(has_unknown(each) for each in value)
-    return value is UNKNOWN
+    return any(each is UNKNOWN for _, each in leaves(value))
 
 
 def document_of(resource: Resource) -> Field:

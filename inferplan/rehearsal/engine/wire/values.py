@@ -16,7 +16,7 @@ import hashlib
 import hmac
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from google.protobuf import struct_pb2
 
 from inferplan.kube import marks
 from inferplan.kube.names import SECRET_DIGESTS
-from inferplan.kube.paths import MISSING
+from inferplan.kube.paths import MISSING, leaves
 
 _PUBLIC_KEY: Final = b"inferplan plan digest 1"
 _KEYED_HEX: Final = 24
@@ -131,21 +131,11 @@ def with_unknown_from(live: Any, declared: Any, *, secrets: bool = False) -> Any
 
 
 def has_secret(value: Any) -> bool:
-    return any(secret for _, secret in _leaves(value))
+    return any(isinstance(each, Secret) for _, each in leaves(value))
 
 
 def has_unknown(value: Any) -> bool:
-    return any(leaf is UNKNOWN for leaf, _ in _leaves(value))
-
-
-def _leaves(value: Any, *, secret: bool = False) -> Iterator[tuple[Any, bool]]:
-    if isinstance(value, Secret):
-        yield from _leaves(value.value, secret=True)
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(item, secret=secret)
-    else:
-        yield value, secret
+    return any(has_unknown(each.value) if isinstance(each, Secret) else each is UNKNOWN for _, each in leaves(value))
 
 
 def mark_secrets(outputs: Any, inputs: Any) -> Any:
@@ -160,10 +150,15 @@ def mark_secrets(outputs: Any, inputs: Any) -> Any:
     return inputs if isinstance(inputs, str) and inputs == outputs else outputs
 
 
+def secret_texts(value: Any) -> set[str]:
+    """The texts in the secrets of `value`."""
+    secrets = [each for _, each in leaves(value) if isinstance(each, Secret)]
+    return {text for _, text in leaves(reveal(secrets)) if isinstance(text, str)}
+
+
 def without_secrets(message: str, inputs: Mapping[str, Any]) -> str:
     """`message` with `[secret]` instead of each secret text of `inputs`. Texts under 4 characters stay: they match too much."""
-    texts = {leaf for leaf, secret in _leaves(inputs) if secret and isinstance(leaf, str) and len(leaf) >= 4}
-    for text in sorted(texts, key=len, reverse=True):
+    for text in sorted((each for each in secret_texts(inputs) if len(each) >= 4), key=len, reverse=True):
         message = message.replace(text, "[secret]")
     return message
 
