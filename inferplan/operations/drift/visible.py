@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from inferplan.kube.paths import MISSING, Path, text_of, value_at
-from inferplan.operations.recovery.declared import holds_secret
-from inferplan.rehearsal.engine.wire.values import Secret
+from inferplan.rehearsal.engine.wire.values import Secret, has_secret
 
 HIDDEN: Final = "[not shown]"
 """Stands for a value that may contain a secret."""
@@ -66,4 +65,4 @@ def _is_secret(inputs: Any, path: Path) -> bool:
         if not isinstance(inputs, Mapping):
             break
         inputs = inputs.get(str(part))
-    return not isinstance(inputs, Mapping) and holds_secret(inputs)
+    return not isinstance(inputs, Mapping) and has_secret(inputs)

@@ -7,7 +7,7 @@ from inferplan.operations.live import ObjectKey
 from inferplan.operations.recovery.deployment import Declared
 from inferplan.rehearsal.engine.providers.kubernetes import is_object
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
-from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
+from inferplan.rehearsal.engine.wire.values import UNKNOWN, has_secret, has_unknown
 
 
 def declared_objects(recording: Recording, namespace: str) -> Iterator[Declared]:
@@ -54,17 +54,12 @@ def _chain(urn: str, parents: Mapping[str, str]) -> tuple[str, ...]:
 
 def _without_secrets(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """`inputs` if all are known and not secret; otherwise only the identity of the object, and the engine reads the rest."""
-    if not holds_secret(inputs, or_unknown=True):
+    if _is_readable(inputs):
         return dict(inputs)
-    metadata = {name: value for name, value in (inputs.get("metadata") or {}).items() if not holds_secret(value, or_unknown=True)}
+    metadata = {name: value for name, value in (inputs.get("metadata") or {}).items() if _is_readable(value)}
     return {"apiVersion": inputs["apiVersion"], "kind": inputs["kind"], "metadata": metadata}
 
 
-def holds_secret(value: Any, *, or_unknown: bool = False) -> bool:
-    """True if a value in `value` is marked secret, or is not known yet if that counts too."""
-    match value:
-        case Mapping():
-            return any(holds_secret(each, or_unknown=or_unknown) for each in value.values())
-        case list():
-            return any(holds_secret(each, or_unknown=or_unknown) for each in value)
-    return isinstance(value, Secret) or (or_unknown and value is UNKNOWN)
+def _is_readable(value: Any) -> bool:
+    """True if all of `value` is known and not secret."""
+    return not (has_secret(value) or has_unknown(value))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from inferplan.kube.paths import MISSING, Path, order_of, parse, text_of
+from inferplan.kube.paths import MISSING, Path, leaves, order_of, parse, text_of
 from inferplan.review.reading.events import PropertyDiff, State, Step
 from inferplan.review.reading.values import COMPUTED, HIDDEN, SECRET, Mark, decoded, show, veil, veil_at
 from inferplan.review.rendering.text import clean
@@ -148,9 +148,7 @@ def _are_alike_lists(old: Any, new: Any) -> bool:
 
 
 def _holds_secret(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(_holds_secret(item) for item in value.values())
-    return value in (SECRET, HIDDEN) if isinstance(value, Mark) else False
+    return any(isinstance(each, Mark) and each in (SECRET, HIDDEN) for _, each in leaves(value))
 
 
 def _spelled(path: Path) -> str:
