@@ -15,6 +15,8 @@ from inferplan.stackfile.reader import read_stack, stack_path
 
 # What no program run reads.
 _WITHOUT_EFFECT = re.compile(r"^(docs/|tests/|benchmarks/|\.github/|\.ci/|[^/]*\.md$|LICENSE|\.gitignore$|Makefile$)")
+# Attributes by which git would run a program, or write other content than it stores.
+_STORED = "* -filter -text -eol -ident -working-tree-encoding -export-ignore -export-subst\n"
 _NO_COMMIT = re.compile(r"^0*$")
 
 
@@ -34,6 +36,18 @@ def commit_of(root: Path, revision: str) -> str:
     if commit is None or commit.returncode:
         raise RequestError(f"{revision!r} is not a revision of {root}. Give a commit, branch or tag that `git log` accepts")
     return commit.stdout.decode().strip()
+
+
+def archive(root: Path, commit: str, path: str) -> subprocess.CompletedProcess[bytes]:
+    """The tar of `path` (`.` for everything) at `commit`, as git stores it: an empty repository reads the objects, without filters of `root`."""
+    objects, format_ = git(root, "rev-parse", "--path-format=absolute", "--git-path", "objects", "--show-object-format").stdout.splitlines()
+    with tempfile.TemporaryDirectory(prefix="inferplan-") as folder:
+        empty = ("--git-dir", folder, "--literal-pathspecs")
+        git(root, *empty, "init", "--quiet", "--bare", "--template=", f"--object-format={format_.decode()}")
+        for name, content in (("objects/info/alternates", objects + b"\n"), ("info/attributes", _STORED.encode())):
+            (Path(folder) / name).parent.mkdir(exist_ok=True)
+            (Path(folder) / name).write_bytes(content)
+        return git(root, *empty, "archive", "--format=tar", commit, "--", *([] if path == "." else [path]))
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """Reads one side of an audit: manifests, a kustomization, a Helm chart, a path of a git revision, or engine events of Pulumi."""
 
 import io
+import os
 import shutil
 import tarfile
 import tempfile
@@ -13,7 +14,8 @@ from inferplan.audit.engine_events import is_events, sides_of
 from inferplan.audit.manifest import InputError, Manifest
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.renderers import is_chart, is_kustomization, render_chart, render_kustomization
-from inferplan.operations.revisions import git
+from inferplan.operations.errors import RequestError
+from inferplan.operations.revisions import archive, commit_of, git
 from inferplan.rehearsal.progress import Progress, silent
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import HELM, SOURCES
@@ -75,19 +77,38 @@ def helm(progress: Progress) -> Path:
 def _of_revision(source: str, read: Callable[[Path], Side]) -> Side:
     """The side at `REV:path` of the repository in the current folder. Filters and hooks of the repository do not run."""
     revision, _, path = source.partition(":")
-    archive = git(Path.cwd(), "archive", "--format=tar", revision, "--", path) if not revision.startswith("-") else None
-    if archive is None or archive.returncode:
-        words = archive.stderr.decode(errors="replace").strip() if archive else "a revision cannot begin with -"
-        raise InputError([f"{source}: There is no such file, folder or revision: {words[:200]}. Name a path, or REV:path."])
+    prefix = git(Path.cwd(), "rev-parse", "--show-prefix").stdout.decode().strip("\n")
+    path = os.path.normpath(Path(prefix, path))
     with tempfile.TemporaryDirectory(prefix="inferplan-") as folder:
+        inside = Path(folder, path)
+        _extract(source, revision, path, Path(folder))
+        if is_kustomization(inside):  # it may name folders that are not inside it
+            _extract(source, revision, ".", Path(folder))
         try:
-            with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as content:
-                content.extractall(folder, filter="data")
-        except tarfile.TarError as error:
-            raise InputError([f"{source}: {error}. Remove links that leave the folder."]) from error
-        try:
-            side = read(Path(folder) / path)
+            side = read(inside)
             shown = (replace(each, place=each.place.replace(f"{folder}/", f"{revision}:")) for each in side.manifests)
             return replace(side, manifests=tuple(shown))
         except InputError as error:
             raise InputError([each.replace(f"{folder}/", f"{revision}:") for each in error.errors]) from error
+
+
+def _extract(source: str, revision: str, path: str, folder: Path) -> None:
+    try:
+        content = archive(Path.cwd(), commit_of(Path.cwd(), revision), path)
+        words = content.stderr.decode(errors="replace").strip()
+    except RequestError as error:
+        content, words = None, str(error)
+    if content is None or content.returncode:
+        raise InputError([f"{source}: There is no such file, folder or revision: {words[:200]}. Name a path, or REV:path."])
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content.stdout)) as members:
+            members.extractall(folder, filter=_without_other_links if path == "." else "data")  # noqa: S202 - both apply the data filter
+    except tarfile.TarError as error:
+        raise InputError([f"{source}: {error}. Remove links that leave the folder."]) from error
+
+
+def _without_other_links(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    try:
+        return tarfile.data_filter(member, folder)
+    except tarfile.FilterError:
+        return None

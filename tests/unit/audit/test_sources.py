@@ -179,6 +179,43 @@ def test_a_path_of_a_revision_is_read_as_it_was_then(folder, monkeypatch):
         read_side("--output=x:base")
 
 
+@pytest.fixture
+def repository(folder, monkeypatch):
+    (folder / "overlay").mkdir()
+    (folder / "overlay" / "kustomization.yaml").write_text("resources: [../base]\n")
+    (folder / "link").symlink_to("/etc")
+    (folder / ".gitattributes").write_text("*.yaml filter=own export-subst\noverlay export-ignore\n")
+    monkeypatch.chdir(folder)
+    filters = ["-c", f"filter.own.smudge=touch {folder}/ran", "-c", "filter.own.clean=cat"]
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for line in (
+        ["init", "-q"],
+        ["config", "filter.own.smudge", f"touch {folder}/ran; cat"],
+        ["add", "."],
+        [*identity, "commit", "-qm", "first"],
+    ):
+        subprocess.run(["git", *filters, *line], check=True)  # noqa: S607 - the git of the developer
+    return folder
+
+
+@needs_kubectl
+def test_an_overlay_of_a_revision_reads_its_base_and_runs_no_filter(repository, monkeypatch):
+    shutil.rmtree(repository / "base")
+    [manifest] = read_side("HEAD:overlay").manifests
+    assert manifest.name == "my-settings"
+    monkeypatch.chdir(repository / "overlay")
+    assert read_side("HEAD:.").manifests[0].name == "my-settings"
+    assert read_side("HEAD:../base/settings.yaml").manifests[0].name == "settings"
+    assert not (repository / "ran").exists()
+
+
+def test_a_path_outside_the_repository_is_not_read(repository, monkeypatch):
+    monkeypatch.chdir(repository / "overlay")
+    for path in ("../../x", "/etc/hostname", ":(top)base"):
+        with pytest.raises(InputError, match="There is no such file, folder or revision"):
+            read_side(f"HEAD:{path}")
+
+
 def test_engine_events_have_both_sides_and_no_secret(tmp_path):
     def event(op, old, new):
         urn = f"urn:pulumi:dev::app::kubernetes:core/v1:{(new or old)['kind']}::{(new or old)['metadata']['name']}"
