@@ -11,7 +11,7 @@ from inferplan.cli.progress import ProgressView
 from inferplan.cli.screen import results, say, show_findings
 from inferplan.operations.auditing.audit import DEPLOYERS, Audit, audit, findings
 from inferplan.operations.errors import RequestError
-from inferplan.operations.files import write
+from inferplan.operations.files import check_targets, write
 from inferplan.operations.reporting.forms import as_html, as_json, as_markdown
 
 FORMS = {".md": as_markdown, ".html": as_html, ".json": as_json}
@@ -52,6 +52,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
     """Apply manifests to a simulated cluster as a deployer would, and report what happens; exit code 3 if they must not be applied."""
     if report is not None and report.suffix not in FORMS:
         raise RequestError(f"--report: {str(report)!r} has no known suffix. Choose from: {', '.join(FORMS)}")
+    check_targets(save=save, report=report)
     with ProgressView() as view:
         result = audit(
             new,

@@ -7,6 +7,7 @@ import typer
 
 from inferplan.cli.arguments import json_option
 from inferplan.cli.screen import say, show_findings
+from inferplan.operations.files import check_targets
 from inferplan.operations.updating.rehearse_change import findings, rehearse_change
 
 
@@ -21,6 +22,7 @@ def command(
     as_json: Annotated[bool, json_option("Print the findings as JSON, as --save writes them.")] = False,
 ) -> None:
     """Bring BASE up on a simulated cluster, apply HEAD, and report what happens; exit code 3 unless everything becomes ready."""
+    check_targets(save=save)
     result = rehearse_change(base, head, stack, timeout=timeout, say=say)
     content = findings.table(result)
     show_findings(findings.save(result), f"{content.title} of {result.stack}", content, save=save, as_json=as_json)

@@ -24,6 +24,13 @@ def write(path: Path, content: bytes) -> None:
         raise OperationError(f"{path} cannot be written: {error.strerror}. Name a file in a folder that exists.") from error
 
 
+def check_targets(**paths: Path | None) -> None:
+    """Raise RequestError if a file that a command writes at its end, the value of an option, cannot be written."""
+    for option, path in paths.items():
+        if path is not None and (path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK)):
+            raise RequestError(f"--{option}: {str(path)!r} cannot be written. Name a file in a folder that exists.")
+
+
 def create(path: Path, content: bytes, *, sound: Callable[[Path], bool] = lambda _written: True) -> None:
     """Create the file `path`, whole or not at all, if its draft is `sound`. Raises OperationError if it exists or cannot be written."""
     name = short_path(path)
