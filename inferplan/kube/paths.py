@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 Path = tuple[str | int, ...]
@@ -83,6 +83,15 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
             yield from leaves(each, (*path, key))
     else:
         yield path, value
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return `value` with `change` applied to each part that is not a map or a list."""
+    if isinstance(value, Mapping):
+        return {str(key): mapped(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [mapped(item, change) for item in value]
+    return change(value)
 
 
 def with_values_of(other: dict[str, Any], value: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferplan.kube.names import MANAGED_BY_LABEL
+from inferplan.kube.paths import mapped
 from inferplan.operations.live import ObjectKey, label
 from inferplan.rehearsal.engine.wire.recording import STACK_TYPE, name_of, qualified_type
 
@@ -131,7 +132,8 @@ class _Work:
             holder["parent"] = parent or holder.get("parent")
             self.adopted.append(f"{each.key}: is in the state under an earlier name; it is renamed there")
         if renamed:
-            self.deployment["resources"] = _rewritten(self.resources, renamed)
+            # A URN is always a whole string.
+            self.deployment["resources"] = mapped(self.resources, lambda each: renamed.get(each, each) if isinstance(each, str) else each)
 
     def _root(self) -> str:
         return next((each["urn"] for each in self.resources if each["type"] == STACK_TYPE), "")
@@ -195,18 +197,6 @@ class _Work:
             fresh.pop(volatile, None)
         self.resources.append(fresh)
         return True
-
-
-def _rewritten(value: Any, renamed: Mapping[str, str]) -> Any:
-    """`value` with every URN renamed that is a whole string."""
-    match value:
-        case str():
-            return renamed.get(value, value)
-        case list():
-            return [_rewritten(each, renamed) for each in value]
-        case dict():
-            return {name: _rewritten(each, renamed) for name, each in value.items()}
-    return value
 
 
 def _id(key: ObjectKey) -> str:

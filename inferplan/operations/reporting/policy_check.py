@@ -5,10 +5,9 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from inferplan.components.spec import KeyPath
-from inferplan.kube.paths import parse
+from inferplan.kube.paths import mapped, parse
 from inferplan.operations.errors import RequestError
 from inferplan.operations.project import SETTINGS_FOLDERS
 from inferplan.policies.engine.evaluate import Outcome, State
@@ -20,7 +19,7 @@ from inferplan.policies.engine.settings import STATES, SettingsError, today
 from inferplan.policies.engine.settings_reader import read_settings
 from inferplan.policies.pages import listing, page
 from inferplan.rehearsal.engine.wire.recording import Recording, Registration
-from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
+from inferplan.rehearsal.engine.wire.values import UNKNOWN, reveal
 from inferplan.stackfile.errors import dotted
 from inferplan.stackfile.reader import StackFile, read_stack, stack_path
 from inferplan.tables import table
@@ -83,7 +82,7 @@ def stack_of(recording: Recording) -> Stack:
         recording.stack,
         (
             Resource(
-                inputs=_plain(each.inputs),
+                inputs=mapped(reveal(each.inputs), lambda value: UNREADABLE if value is UNKNOWN else value),
                 **{name: getattr(each, name) for name in ("type", "urn", "name", "parent", "provider", "custom")},
                 **{name: getattr(each, name) for name in ("dependencies", "property_dependencies")},
                 **{name: getattr(each.options, name) for name in ("protect", "retain_on_delete", "ignore_changes")},
@@ -93,18 +92,6 @@ def stack_of(recording: Recording) -> Stack:
         ),
         outputs=recording.outputs,
     )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Secret):
-        return _plain(value.value)
-    if value is UNKNOWN:
-        return UNREADABLE
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value
 
 
 def _places(recording: Recording, file: StackFile, outcomes: Iterable[Outcome]) -> dict[tuple[str, str], str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from inferplan.kube import marks
 from inferplan.kube.marks import SIGNATURE, UNKNOWN_TEXT
-from inferplan.kube.paths import MISSING, Path, value_at
+from inferplan.kube.paths import MISSING, Path, mapped, value_at
 from inferplan.review.rendering.text import clean
 
 _FLATTENED = "[secret]"  # what the digest has in place of a secret, and a whole map of them
@@ -140,14 +140,5 @@ def show(veiled: Any) -> str:
         text = clean(veiled)
         plain = _PLAIN.match(text) is not None and text.lower() not in _WORDS
         return text if plain or "\n" in text else json.dumps(text, ensure_ascii=False)
-    return clean(json.dumps(_printable(veiled), ensure_ascii=False, sort_keys=True))
-
-
-def _printable(veiled: Any) -> Any:
-    if isinstance(veiled, Mark):
-        return f"«{veiled.text}»"
-    if isinstance(veiled, dict):
-        return {key: _printable(item) for key, item in veiled.items()}
-    if isinstance(veiled, list):
-        return [_printable(item) for item in veiled]
-    return veiled
+    printable = mapped(veiled, lambda each: f"«{each.text}»" if isinstance(each, Mark) else each)
+    return clean(json.dumps(printable, ensure_ascii=False, sort_keys=True))

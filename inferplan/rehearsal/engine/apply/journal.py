@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from inferplan.kube import marks
+from inferplan.kube.paths import mapped
 from inferplan.rehearsal.engine.plan.states import ResourceState, resource_from_json, resource_to_json
 from inferplan.rehearsal.engine.wait.object_events import Key
-from inferplan.rehearsal.engine.wire.values import mapped
 from inferplan.rehearsal.files import disk_faults
 
 MANAGER: Final = "inferplan-rehearsal"

@@ -16,7 +16,7 @@ import hashlib
 import hmac
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from google.protobuf import struct_pb2
 
 from inferplan.kube import marks
 from inferplan.kube.names import SECRET_DIGESTS
-from inferplan.kube.paths import MISSING, leaves
+from inferplan.kube.paths import MISSING, leaves, mapped
 
 _PUBLIC_KEY: Final = b"inferplan plan digest 1"
 _KEYED_HEX: Final = 24
@@ -93,15 +93,6 @@ def _mark_to_wire(value: Any) -> Any:
     if isinstance(value, Secret):
         return {marks.SIGNATURE: marks.SECRET, "value": mapped(value.value, _mark_to_wire)}
     return marks.UNKNOWN_TEXT if value is UNKNOWN else value
-
-
-def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """`value` with `change` applied to each part that is not a map or a list."""
-    if isinstance(value, Mapping):
-        return {str(key): mapped(item, change) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [mapped(item, change) for item in value]
-    return change(value)
 
 
 def reveal(value: Any) -> Any:
