@@ -63,7 +63,9 @@ def _likeness(reason: str, path: Path, value: Any) -> tuple[int, int]:
     name = next((each for each in reversed(path) if isinstance(each, str)), "")
     words = [name, *(each for each in re.findall(r"[A-Z]?[a-z]+", name) if len(each) >= _SHORTEST_WORD)]
     text = value if isinstance(value, str) and name not in ("kind", "group", "apiVersion") else ""
-    return len(text) if text and _is_named(text, reason) else 0, sum(len(each) for each in words if _is_named(each, reason))
+    named = len(text) if text and _is_named(text, reason) else 0
+    spelled = sum(len(each) for each in words if _is_named(each, reason))
+    return (0, named + spelled) if name == "type" else (named, spelled)
 
 
 def _is_named(text: str, reason: str) -> bool:

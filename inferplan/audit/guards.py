@@ -28,7 +28,14 @@ def missing_targets(change: Change) -> Iterator[Finding]:
     known = {each.target(key) for key, manifest in old.items() for each in references(manifest.body)}
     made = {Key("Secret", key.namespace, name) for key, manifest, _ in change.each() if (name := _made_secret(manifest))}
     operated = any("." in each.group and not each.group.endswith(passive) for each in change.new.manifests.values())
+    served = {(version.rpartition("/")[0], kind) for version, kind in change.session.api.kinds()}
     for key, origin, each in ((key, manifest, each) for key, manifest, _ in change.each() for each in references(manifest.body)):
+        # Controllers look for a kind in its group, in whatever version.
+        if each.version and (each.version.rpartition("/")[0], each.kind) not in served:
+            reason = f"Kubernetes {change.session.version} serves no {each.kind} of {each.version.rpartition('/')[0] or 'the core group'}"
+            code = "assumed" if change.first or change.same(key) else "dangling"
+            yield finding(code, key, f"{each.field.rpartition('.')[0]}.apiVersion", reason, origin)
+            continue
         target, of_pods = each.target(key), each.kind in ("Secret", "ConfigMap")
         code, effect, part = ("lost", ", so its pods do not start", "key") if of_pods else ("dangling", "", "port")
         if (live := change.session.get(target, each.api_version)) is not None:

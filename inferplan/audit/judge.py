@@ -83,7 +83,7 @@ def _unready(change: Change) -> Iterator[Finding]:
     for key, cause in new.unready.items():
         reason = f"{cause} (pods of a stub: its operator does not run here)" if key in session.stubs else cause
         before, manifest = old.manifests.get(key), new.manifests.get(key) or new.declared.get(key)
-        if manifest is None:
+        if manifest is None or manifest.spec.get("suspend") is True:
             continue
         if key in old.unready and before is not None and before.body == manifest.body:
             yield finding("old", key, "", reason, manifest)

@@ -8,6 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
+from inferplan.audit.admission import await_policies
 from inferplan.audit.history import History, stub_volume
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
@@ -48,6 +49,8 @@ class Session:
         """Objects whose operator a stub replaces, each with the stub's note."""
         self._applied: dict[Key, int] = {}
         """The versions of applied objects that the watches have not shown yet."""
+        self._policies = ""
+        """The version of an admission policy that the API server may not enforce yet."""
         self._lists: dict[Resource, dict[tuple[str, str], Object]] = {}
         """Copies of whole kinds, so that an audit does not ask for each object by itself; `settle` forgets them."""
         for api_version, kind in TABLE["watched"]:
@@ -95,6 +98,8 @@ class Session:
                 live = self.api.request("PATCH", path, changes, query=query, media="application/merge-patch+json")
         if not dry_run:
             self._applied[key] = int(live["metadata"]["resourceVersion"])
+            if manifest.kind.startswith("ValidatingAdmissionPolicy"):
+                self._policies = live["metadata"]["resourceVersion"]
             self._list(resource)[key.namespace, key.name] = live
         return live
 
@@ -157,6 +162,9 @@ class Session:
             with contextlib.suppress(ApiError, UnknownKindError):
                 self.watching.observe(version, kind)
         deadline = time.monotonic() + limit
+        if self._policies:
+            await_policies(self.api, self.put, self._policies, deadline)
+            self._policies = ""
         while True:
             self.history.changed.clear()
             while self.history.claims:

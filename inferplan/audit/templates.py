@@ -16,11 +16,11 @@ from inferplan.tables import table
 TABLE: Final = table("audit/references.toml")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Reference:
     """An object that another one, or its pods, names at `field`.
 
-    `keys` are those of a Secret or ConfigMap, or the port of a Service, each with the field to blame if it is missing.
+    `version` is its API version as it is written there, "" if it is not; `keys` are those of a Secret or ConfigMap, or the port of a Service, each with the field to blame if it is missing.
     """
 
     kind: str
@@ -28,6 +28,7 @@ class Reference:
     field: str
     keys: Mapping[str, str]
     api_version: str
+    version: str
     namespace: str
 
     def target(self, key: Key) -> Key:
@@ -50,13 +51,19 @@ def containers(body: Mapping[str, Any]) -> Iterator[tuple[Path, Object]]:
 
 
 def select(value: Any, pattern: str | Sequence[str], path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """The values at `pattern` below `value` with their paths, through every list; `*` is each item of a list, or a value that is none."""
+    """The values at `pattern` below `value` with their paths, through every list.
+
+    `*` is each item of a list, or a value that is none; `?` is each value of a mapping.
+    """
     names = pattern.split(".") if isinstance(pattern, str) else pattern
     if not names:
         yield path, value
     elif isinstance(value, list):
         for index, each in enumerate(value):
             yield from select(each, names[names[0] == "*" :], (*path, index))
+    elif names[0] == "?" and isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from select(each, names[1:], (*path, key))
     elif names[0] == "*":
         yield from select(value, names[1:], path)
     elif isinstance(value, Mapping) and names[0] in value:
@@ -83,8 +90,8 @@ def references(body: Mapping[str, Any]) -> Iterator[Reference]:
                 field = text_of((*path, row.get("name", "name")))
                 parts = (part for pattern in TABLE["parts"] for part in select(place, pattern, path))
                 keys = {str(part): text_of(inner) for inner, part in parts if part and isinstance(part, int | str)}
-                namespace = str(place.get("namespace") or "")
-                yield Reference(kind=kind, name=name, field=field, keys=keys, api_version=TABLE["targets"][kind], namespace=namespace)
+                version, namespace = (str(place.get(each) or "") for each in ("apiVersion", "namespace"))
+                yield Reference(kind, name, field, keys, TABLE["targets"][kind], version, namespace)
 
 
 def is_unnamed(port: Any, several: Iterable[Mapping[str, Any]]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inferplan.kube.names import FAKE_NODE
+from inferplan.kube.paths import mapping
 
 Object = dict[str, Any]
 
@@ -75,7 +76,11 @@ def _stateful_set(live: Object) -> Readiness:
     status, wanted = live.get("status") or {}, live["spec"].get("replicas", 1)
     if not _current(live):
         return Readiness(why="the StatefulSet controller has not seen it yet")
-    if status.get("readyReplicas", 0) >= wanted and status.get("currentRevision") == status.get("updateRevision"):
+    # Pods below the partition keep the old revision.
+    partition = mapping(live, "spec", "updateStrategy", "rollingUpdate").get("partition", 0)
+    updated = status.get("currentRevision") == status.get("updateRevision")
+    updated = updated or (partition > 0 and status.get("updatedReplicas", 0) >= wanted - partition)
+    if status.get("readyReplicas", 0) >= wanted and updated:
         return READY
     return Readiness(why=f"{status.get('readyReplicas', 0)} of {wanted} pods are ready")
 
