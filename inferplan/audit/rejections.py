@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from inferplan.audit.blame import blamed_field
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import differences, indexed, patch
-from inferplan.audit.session import Session
+from inferplan.audit.session import Session, body_of
 from inferplan.audit.templates import select
 from inferplan.kube.paths import text_of
 from inferplan.rehearsal.cluster.api import ApiError
@@ -25,7 +25,7 @@ _MUTABLE = {
         r"spec\.(replicas|ordinals|template|updateStrategy|revisionHistoryLimit|persistentVolumeClaimRetention|minReady)"
     ),
     "PersistentVolumeClaim": re.compile(r"spec\.(resources|volumeAttributesClassName)"),
-    "Pod": re.compile(r"spec\.(activeDeadlineSeconds|terminationGracePeriodSeconds|tolerations|(initC|c)ontainers\[\d+\]\.image)"),
+    "Pod": re.compile(r"spec\.(activeDeadlineSeconds|terminationGracePeriodSeconds|tolerations|(initC|c)ontainers\[[0-9]+\]\.image)"),
 }
 """Fields below `spec` that can change, of kinds whose rejection names the whole of it."""
 
@@ -46,7 +46,7 @@ def rejections(
 def _causes(session: Session, manifest: Manifest, error: ApiError, before: Manifest | None) -> Iterator[tuple[str, str, str]]:
     """Code, field and words of each reason of `error`."""
     # Server-side apply stops at any one of several unknown fields.
-    words = session.strict_words(manifest) or error.message if "field not declared in schema" in error.message else error.message
+    words = (_unknown_fields(session, manifest) if "field not declared in schema" in error.message else "") or error.message
     causes = [(str(each["field"]), str(each.get("message", ""))) for each in error.details.get("causes") or () if each.get("field")]
     # The words before an unknown field or a wrong type repeat the whole object.
     if unknown := _UNKNOWN.findall(words):
@@ -65,6 +65,16 @@ def _causes(session: Session, manifest: Manifest, error: ApiError, before: Manif
     else:
         field = indexed(causes[0][0] if causes else _named(words), manifest.body)
         yield "rejected", field or blamed_field(words, manifest, before), words
+
+
+def _unknown_fields(session: Session, manifest: Manifest) -> str:
+    """The API server's words on all unknown fields of `manifest`, "" if it knows them."""
+    key, query = session.key(manifest), {"dryRun": "All", "fieldValidation": "Strict"}
+    try:
+        session.api.request("POST", session.resource(manifest).path(key.namespace), body_of(manifest, key), query=query)
+    except ApiError as error:
+        return error.message if "strict decoding error" in error.message else ""
+    return ""
 
 
 def _named(words: str) -> str:

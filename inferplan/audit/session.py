@@ -84,7 +84,7 @@ class Session:
         Returns the live object. Raises ApiError, ObjectFailed.
         """
         resource, key = self.resource(manifest), self.key(manifest)
-        body = _body(manifest, key)
+        body = body_of(manifest, key)
         # Servers of webhooks do not run here, and without an answer the API server rejects everything.
         dry_run = dry_run or manifest.kind in TABLE["admission"]
         path, query = resource.path(key.namespace, key.name), {"fieldManager": manager, "fieldValidation": "Strict"}
@@ -103,15 +103,6 @@ class Session:
             self._list(resource)[key.namespace, key.name] = live
         return live
 
-    def strict_words(self, manifest: Manifest) -> str:
-        """The API server's words on all unknown fields of `manifest`, "" if it knows them."""
-        key, query = self.key(manifest), {"dryRun": "All", "fieldValidation": "Strict"}
-        try:
-            self.api.request("POST", self.resource(manifest).path(key.namespace), _body(manifest, key), query=query)
-        except ApiError as error:
-            return error.message if "strict decoding error" in error.message else ""
-        return ""
-
     def contested(self, manifest: Manifest, live: Object, manager: str) -> list[tuple[str, str]]:
         """The fields of the object `live` that another manager set otherwise, each with the API server's words."""
         if all(_is_own(each.manager, manager) for each, _ in entries(live)):
@@ -119,7 +110,7 @@ class Session:
         key = self.key(manifest)
         try:
             path = self.resource(manifest).path(key.namespace, key.name)
-            self.api.apply(path, _body(manifest, key), manager=manager, dry_run=True)
+            self.api.apply(path, body_of(manifest, key), manager=manager, dry_run=True)
         except ApiError as error:
             causes = error.details.get("causes") or () if error.reason == "Conflict" else ()
             several = [(str(each.get("field", "")).lstrip("."), str(each.get("message", ""))) for each in causes]
@@ -230,7 +221,8 @@ def _is_own(name: str, manager: str) -> bool:
     return name in (manager, "kube-controller-manager", "kube-scheduler", "kwok") or name.startswith("inferplan-")
 
 
-def _body(manifest: Manifest, key: Key) -> Object:
+def body_of(manifest: Manifest, key: Key) -> Object:
+    """What is sent for `manifest`."""
     inside = {"namespace": key.namespace} if key.namespace else {}
     body = {name: each for name, each in manifest.body.items() if name != "status"} | {"metadata": {**manifest.body["metadata"], **inside}}
     seconds, end = (manifest.spec.get(name, default) for name, default in (("minReadySeconds", 0), ("progressDeadlineSeconds", 600)))
