@@ -222,7 +222,7 @@ def _is_own(name: str, manager: str) -> bool:
 
 
 def body_of(manifest: Manifest, key: Key) -> Object:
-    """What is sent for `manifest`."""
+    """The object that is sent for `manifest`."""
     inside = {"namespace": key.namespace} if key.namespace else {}
     body = {name: each for name, each in manifest.body.items() if name != "status"} | {"metadata": {**manifest.body["metadata"], **inside}}
     seconds, end = (manifest.spec.get(name, default) for name, default in (("minReadySeconds", 0), ("progressDeadlineSeconds", 600)))
