@@ -5,7 +5,7 @@ from typing import Any
 
 from inferplan.audit.documents import values_in
 from inferplan.audit.manifest import InputError
-from inferplan.kube.paths import MISSING, Path, parse, value_at
+from inferplan.kube.paths import MISSING, Path, mapping, parse, value_at
 from inferplan.operations.importing.fields import REPOSITORY, UNKNOWN_WEIGHTS, Server, Source, left_in, mapped, take, take_all
 from inferplan.stackfile.yaml_tree import read_tree
 from inferplan.tables import table
@@ -45,8 +45,7 @@ def take_applications(server: Server, body: dict[str, Any], row: dict[str, Any])
 def _application(server: Server, body: dict[str, Any], source: Source, place: Path) -> dict[str, Any]:
     if body.get("import_path") in _APPLICATIONS["builders"]:
         body.pop("import_path")
-        configurations = (body.get("args") or {}).get("llm_configs") or [{}]
-        first = configurations[0] if isinstance(configurations[0], dict) else {}
+        first = mapping(value_at(body, ("args", "llm_configs", 0)))
         at, repository = next(((path, str(text)) for path in _APPLICATIONS["sources"] if (text := take(first, path)) is not None), ("", ""))
         if match := REPOSITORY.fullmatch(repository):
             server.model, server.revision = match[1], match[2] or ""
@@ -58,7 +57,7 @@ def _application(server: Server, body: dict[str, Any], source: Source, place: Pa
     if isinstance(application.get("importPath"), str):
         application["importPath"] = attribute_of(application["importPath"])
     deployments = {}
-    for each in body.get("deployments") or ():
+    for each in body["deployments"] if isinstance(body.get("deployments"), list) else ():
         is_named = isinstance(each, dict) and isinstance(each.get("name"), str) and each["name"] not in deployments
         if is_named and (fields := mapped(each, _APPLICATIONS["deployment"]) | _scaling(each, "")):
             deployments[take(each, "name")] = fields

@@ -87,8 +87,13 @@ def _takes_value(option: Option) -> bool:
     """True if the next word is a value of `option`. A switch has a second form, `--no-<name>`."""
     if option.name in _TABLE["many"]:
         return True
-    opposite = COMMAND_LINE.model_construct(extra_args=[f"--no-{option.name.removeprefix('--')}"])
-    return not option.values and not option.name.startswith("--no-") and any(opposite.unknown_options())
+    is_switch = option.name.startswith("--no-") or is_known(f"--no-{option.name.removeprefix('--')}")
+    return not option.values and not is_switch
+
+
+def is_known(option: str) -> bool:
+    """True if the engine has the option."""
+    return not any(COMMAND_LINE.model_construct(extra_args=[option]).unknown_options())
 
 
 def _commands(script: str) -> Iterator[list[str]]:

@@ -13,7 +13,7 @@ from inferplan.audit.manifest import InputError
 from inferplan.components.nodes.accelerators import accelerators
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.operations.errors import RequestError
-from inferplan.operations.importing.commands import COMMAND_LINE
+from inferplan.operations.importing.commands import COMMAND_LINE, is_known
 from inferplan.operations.importing.fields import Server
 from inferplan.operations.importing.rejections import leave_options, validated_text
 from inferplan.operations.importing.servers import read_servers
@@ -157,8 +157,11 @@ def _applications(server: Server, weights: dict[str, Any] | None) -> dict[str, A
 
 def _options(server: Server) -> dict[str, Any]:
     """The fields of a stack for the options of a command line. Of repeated ones the last counts; those without a field are `extraArgs`."""
-    names = [name for name in COMMAND_LINE.model_fields if name != "served_model_name"]
+    names = [
+        name for name in COMMAND_LINE.model_fields if name not in ("pool", "served_model_name")
+    ]  # in a stack, they mean something else
     fields = {f"--{part}{name.replace('_', '-')}": to_camel(name) for name in names for part in ("", "no-")}
+    fields = {option: field for option, field in fields.items() if is_known(option)}
     fields |= {short: fields[long] for short, long in table("operations/importing/servers.toml")["aliases"].items()}
     chosen = {fields[each.name]: each for each in server.options if each.name in fields and not each.reason}
     server.places |= {field: each.path for field, each in chosen.items()}

@@ -15,15 +15,18 @@ from inferplan.operations.errors import RequestError
 from inferplan.operations.importing.commands import Option
 from inferplan.operations.importing.fields import Server
 from inferplan.operations.new_stack.new_stack import SEED_BYTES
+from inferplan.policies.subjects.secret_texts import reveals
 from inferplan.rehearsal.secrets import new_salt, passphrase_of
-from inferplan.review.rendering.text import clean
+from inferplan.review.rendering.text import HIDDEN, clean
 from inferplan.stackfile.advice import plain_secrets
+from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.errors import InvalidStack, dotted
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from inferplan.stackfile.yaml_scalars import resolve
 
 _MOST_NODES = 100
+_REVEALING = "The value may be a secret."
 
 
 def validated_text(config: dict[str, Any], servers: Mapping[str, Server]) -> str | None:
@@ -84,9 +87,14 @@ def _errors(text: str) -> list[SpecError]:
             settings = validate(read_stack(path, shown_path="imported"))
         except InvalidStack as invalid:
             return list(invalid.located)
-    errors = [SpecError(each.path, "The value may be a secret.") for each in plain_secrets(settings)]
-    unknown = ((name, *each) for name, model in settings.models.items() for each in model.unknown_options())
-    return errors + [SpecError(("models", name, "extraArgs"), f"{option} (no option of {engine})") for name, option, _, engine in unknown]
+    errors = [SpecError(each.path, _REVEALING) for each in plain_secrets(settings)]
+    for name, model in settings.models.items():
+        secrets = (below for below, _, text in free_values(model) if reveals(text, code=True) or HIDDEN in clean(text))
+        errors += [SpecError(("models", name, *below), _REVEALING) for below in secrets]
+        errors += [
+            SpecError(("models", name, "extraArgs"), f"{each} (no option of {engine})") for each, _, engine in model.unknown_options()
+        ]
+    return errors
 
 
 def _take_out(models: dict[str, Any], error: SpecError, server: Server) -> None:
@@ -107,10 +115,12 @@ def _take_out(models: dict[str, Any], error: SpecError, server: Server) -> None:
             each.reason = _reason(error.message, each.name) or message
         return
     place = server.places.get(str(below[0]), ())
+    label = dotted(below) if parents or not place else ""
     keys = [(inner, key) for inner, key in _keys(holder[last]) if below == path and _reason(error.message, key)]
     for inner, key in keys or [(holder, last)]:
         del inner[key]
-        server.source.reject(place, f"{dotted(below)}: {f'{key}: {_reason(error.message, str(key))}' if keys else message}")
+        reason = f"{key}: {_reason(error.message, str(key))}" if keys else message
+        server.source.reject(place, f"{label}: {reason}" if label else reason)
 
 
 def _keys(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -127,8 +137,8 @@ def _reason(message: str, name: str) -> str:
 
 
 def _masked(message: str) -> str:
-    """A message of validation without the values that it quotes."""
-    return re.sub(r"(?<!\w)('[^']*'|\"[^\"]*\")", "'…'", clean(message))
+    """A message of validation without the values that it quotes, and without the one that it suggests."""
+    return re.sub(r"(?<!\w)('[^']*'|\"[^\"]*\")", "'…'", clean(message.partition(" Write ")[0]))
 
 
 def leave_options(server: Server, options: Iterable[Option]) -> None:

@@ -21,7 +21,8 @@ from inferplan.stackfile.yaml_tree import read_tree
 from inferplan.tables import table
 
 _TABLE = table("operations/importing/servers.toml")
-_CLAIM = re.compile(r"pvc://([a-z0-9.-]+)/?(.*)")
+_CLAIM_NAME = "[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?"
+_CLAIM = re.compile(rf"pvc://({_CLAIM_NAME})(?:/(.*))?")
 _VERSION = re.compile(r"2\.[0-9]+\.[0-9]+")
 _MODELS = ("servingEngineSpec", "modelSpec")
 # Of every object, and without a meaning for a stack.
@@ -101,7 +102,7 @@ def _server(name: str, source: Source, body: dict[str, Any], row: dict[str, Any]
     if not server.version and (match := _VERSION.search(" ".join(images))):
         server.version = match[0]
     if server.applications:
-        server.image = str(take(body, row["image"][0]) or "")
+        server.image, server.places["image"] = str(take(body, row["image"][0]) or ""), parse(row["image"][0])
     for place, reason in left_in(body).items():
         if place not in _IGNORED:
             source.leave(place, reason or ("the stack's own image is used" if paths.text_of(place) in row["image"] else ""))
@@ -139,13 +140,14 @@ def _find_size(server: Server, body: dict[str, Any], row: dict[str, Any], resour
         server.places["replicas"] = parse(replicas)
     counted = [f'{path}["{resource}"]' for path in row.get("limits", ())]
     kind = row.get("resource", "")
-    if kind and (value_at(body, parse(kind)) if value_at(body, parse(kind)) is not MISSING else _TABLE["resource"]) == resource:
+    if kind and body.get(kind, _TABLE["resource"]) == resource:
         take(body, kind)
         counted.append(row["accelerators"])
     for path in counted:
         count = amount(value_at(body, parse(path)))
-        if count and count > 0 and not count % 1:
-            server.accelerators = max(server.accelerators, int(take(body, path)))
+        if count and count > 0 and count == int(count):
+            take(body, path)
+            server.accelerators = max(server.accelerators, int(count))
             server.places["accelerators"] = parse(path)
     for option, place in row.get("options", {}).items():
         if (value := take(body, place)) is not None:
@@ -168,37 +170,37 @@ def _find_content(server: Server, body: dict[str, Any], row: dict[str, Any]) -> 
 
 def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
     """Find the weights: a repository of a hub, or a claim with a path."""
-    place, model, reason = next(((path, str(value), "") for path in row.get("model", ()) if (value := take(body, path))), ("", "", ""))
+    place, model, reason = next(
+        ((parse(path), str(value), "") for path in row.get("model", ()) if (value := take(body, path))), ((), "", "")
+    )
     if not model and (option := take_weights(server.options)):
-        place, model, reason = paths.text_of(option.path), option.values[0], option.reason
-    server.places["weights"] = parse(place)
+        place, model, reason = option.path, option.values[0], option.reason
+    server.places["weights"] = place
     if reason:
-        server.source.reject(parse(place), reason)
+        server.source.reject(place, reason)
     elif match := _CLAIM.fullmatch(model):
-        server.claim, server.path = match[1], match[2]
+        server.claim, server.path = match[1], match[2] or ""
     elif match := REPOSITORY.fullmatch(model):
         commit = next((each for each in server.options if each.name == "--revision" and COMMIT.fullmatch("".join(each.values))), None)
         if commit and not match[2]:
             server.options.remove(commit)
         server.model, server.revision = match[1], match[2] or (commit.values[0] if commit else "")
     elif model and not _take_claim(server, model, body, row):
-        server.source.reject(parse(place), UNKNOWN_WEIGHTS)
+        server.source.reject(place, UNKNOWN_WEIGHTS)
 
 
 def _take_claim(server: Server, model: str, body: dict[str, Any], row: dict[str, Any]) -> bool:
     """Take the claim whose mount has the path `model`. Returns False if there is none."""
-    claims = {each.get("name"): (index, _claim(each)) for index, each in enumerate(_items(body, row.get("volumes", "")))}
+    claims = {str(each.get("name")): (index, _claim(each)) for index, each in enumerate(_items(body, row.get("volumes", "")))}
     mounts = [(str(each.get("mountPath", "")).rstrip("/"), index, each) for index, each in enumerate(_items(body, row.get("mounts", "")))]
     mounts = [each for each in mounts if f"{model}/".startswith(f"{each[0]}/")]
     folder, index, mount = max(mounts, key=lambda each: len(each[0]), default=("", 0, {}))
-    place, claim = claims.get(mount.get("name"), (0, ""))
+    place, claim = claims.get(str(mount.get("name")), (0, ""))
     if not claim:
         return False
     below = f"{row['mounts']}[{index}]"
     server.claim = claim
-    server.path = "/".join(
-        each.strip("/") for each in (str(take(body, f"{below}.subPath") or ""), model.removeprefix(folder)) if each.strip("/")
-    )
+    server.path = f"{take(body, f'{below}.subPath') or ''}/{model.removeprefix(folder).strip('/')}".strip("/")
     take_all(body, [f"{row['volumes']}[{place}].{name}" for name in ("name", "persistentVolumeClaim.claimName")])
     take_all(body, [f"{below}.{name}" for name in ("name", "mountPath")])
     return True
@@ -211,4 +213,4 @@ def _items(body: dict[str, Any], path: str) -> list[dict[str, Any]]:
 
 def _claim(volume: dict[str, Any]) -> str:
     name = str(mapping(volume, "persistentVolumeClaim").get("claimName") or "")
-    return name if _CLAIM.fullmatch(f"pvc://{name}") else ""
+    return name if re.fullmatch(_CLAIM_NAME, name) else ""

@@ -45,13 +45,14 @@ CANARY = "canary-71"
         (values(vllmConfig={"extraArgs": ["--api-key", CANARY, "--enforce-eager"]}), "extraArgs[0]: --api-key: inferplan sets it"),
         (values(vllmConfig={"extraArgs": ["--enforce-eager", f"--api-key {CANARY}"]}), "extraArgs[1]: --api-key"),
         (values(repository=f"user:{CANARY}@registry.example/vllm"), "modelSpec[0].repository: the stack's own image is used"),
-        (values(vllmConfig={"dtype": CANARY}), "vllmConfig.dtype: dtype: '…' is not valid. Expected auto"),
+        (values(vllmConfig={"dtype": CANARY}), "vllmConfig.dtype: '…' is not valid. Expected auto"),
         (deployment("--model=org/m", f"--download-dir=https://u:{CANARY}@x/y"), "args[1]: --download-dir"),
         (deployment("--model=org/m", f"--otlp-traces-endpoint=https://u:{CANARY}@x/y"), "args[1]: --otlp-traces-endpoint: "),
         (
             deployment("--model=org/m", "--kv-transfer-config", json.dumps({"password": CANARY})),
             "args[1]: --kv-transfer-config: The value may",
         ),
+        (deployment("--model=org/m", "--chat-template", f"Use --api-key {CANARY}"), "args[1]: --chat-template: The value may"),
         (deployment("--model=org/m", CANARY), "args[1]: a word without an option"),
         (deployment(command=["sh", "-c", f"export A={CANARY} && vllm serve org/m # {CANARY}"]), "command[2]: of the shell script"),
     ],
@@ -190,6 +191,13 @@ spec:
     rayVersion: 2.55.0
     headGroupSpec: {template: {spec: {containers: [{name: head, image: "rayproject/ray-llm:2.55.0"}]}}}
 """
+
+
+def test_an_image_with_a_password_is_not_carried_over(imported):
+    source = (RAY % "app:main").replace("rayproject/", f"https://user:{CANARY}@registry.example/")
+    with pytest.raises(RequestError, match=r"source.yaml:1[0-9]: .*containers\[0\].image: '…' has a scheme") as raised:
+        imported(source)
+    assert CANARY not in str(raised.value)
 
 
 def test_one_forbidden_setting_of_an_application_is_taken_out(imported):
