@@ -6,7 +6,7 @@ import json
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -39,21 +39,12 @@ def check_schemas(chart: Path) -> None:
         raise InputError(errors)
 
 
-def secret_texts(chart: Path, values: Sequence[Object]) -> list[str]:
-    """Texts of the chart's values that a message must not show: those below the name of a secret, and long ones. The longest come first."""
-    texts = {
-        line.strip()
-        for path, value in leaves([*values, *_defaults(chart)])
-        for line in (str(value).splitlines() if isinstance(value, str | int | float) and not isinstance(value, bool) else ())
-        if len(line.strip()) >= (_SHORTEST if any(_SECRET.search(str(part)) for part in path) else _LONG)
-    }
-    return sorted(texts, key=len, reverse=True)
-
-
-def _defaults(chart: Path) -> Iterator[Object]:
+def secret_texts(chart: Path, values: list[Object]) -> list[str]:
+    """Values of the chart that a message must not show: secret by their name, or long."""
     for place, content in _files(chart, "values.yaml"):
         with contextlib.suppress(InputError):  # it may be empty, and Helm names other errors
-            yield values_in(content, place)
+            values = [*values, values_in(content, place)]
+    return [str(value) for path, value in leaves(values) if len(str(value)) >= (_SHORTEST if _SECRET.search(str(path)) else _LONG)]
 
 
 def _files(chart: Path, name: str) -> Iterator[tuple[str, bytes]]:

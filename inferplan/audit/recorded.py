@@ -125,16 +125,13 @@ def _shape(node: Mapping[str, Any], labels: Collection[str], omitted: set[str], 
             value = _REPLACED
         taints.append(_written(key=each["key"], value=value, effect=each["effect"]))
     resources = mapping(node, "status", "allocatable")
-    allocatable = {key: str(value) for key, value in sorted(resources.items()) if not key.startswith(_NOT_RESOURCES) and _is_amount(value)}
+    allocatable = {
+        key: str(value) for key, value in sorted(resources.items()) if not key.startswith(_NOT_RESOURCES) and amount(value) is not None
+    }
     cordoned = bool(spec.get("unschedulable"))
     return json.dumps(
         _written(labels=kept, taints=taints, allocatable=allocatable, devices=devices, unschedulable=cordoned), sort_keys=True
     )
-
-
-def _is_amount(quantity: Any) -> bool:
-    value = amount(quantity)
-    return value is not None and value >= 0
 
 
 def _pool_name(shape: Object, taken: Collection[str]) -> str:

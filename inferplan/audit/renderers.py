@@ -28,9 +28,11 @@ _REMOTE: Final = re.compile(r"(?:[\w.-]+=)?(?:[a-z][a-z+.-]*://|git@|git::|githu
 _RUNS: Final = re.compile(
     r"^\s*-?\s*(?:exec|starlark|helmCharts|helmChartInflationGenerator):|config\.kubernetes\.io/function", re.MULTILINE
 )
+# The value in a line of an inline patch.
+_VALUE: Final = re.compile(r": *(\S{4,}.*)")
 _SOURCE: Final = re.compile(rb"^# Source: (\S+)", re.MULTILINE)
 _NOISE: Final = re.compile(
-    r"^Error: |^[EIW][0-9]{4} .*?\] (?:\"command failed\" err=)?|Use --debug flag to render out invalid YAML", re.MULTILINE
+    r"^Error: |^# Warning: .*|^[EIW][0-9]{4} .*?\] (?:\"command failed\" err=)?|Use --debug flag to render out invalid YAML", re.MULTILINE
 )
 # How Helm and kustomize name the line of a file that is not YAML.
 _HELM_LINE: Final = re.compile(r"(\S+\.ya?ml): error converting YAML to JSON: yaml: line ([0-9]+):")
@@ -60,8 +62,10 @@ def render_chart(helm: Path, chart: Path, values: Sequence[Path], *, namespace: 
 def render_kustomization(kubectl: Path, folder: Path) -> tuple[Manifest, ...]:
     """The objects of the kustomization in `folder`. Raises InputError; one that needs the network or a program is rejected."""
     _check_links(folder)
-    literals = [str(each) for path, each in leaves([*_kustomizations(folder, set())]) if "literals" in path]
-    return _placed(_run([str(kubectl), "kustomize", str(folder.resolve())], folder, "kustomize", literals), str(folder))
+    texts = [(path, str(value)) for path, value in leaves([*_kustomizations(folder, set())])]
+    secrets = [text for path, text in texts if "literals" in path]
+    secrets += [value for _, text in texts if "\n" in text for value in _VALUE.findall(text)]
+    return _placed(_run([str(kubectl), "kustomize", str(folder.resolve())], folder, "kustomize", secrets), str(folder))
 
 
 def _kustomizations(folder: Path, visited: set[Path]) -> Iterator[Object]:
@@ -138,12 +142,13 @@ def _run(line: Sequence[str], source: Path, program: str, secrets: Sequence[str]
         try:
             _, error = process.communicate(timeout=_SECONDS)
         except subprocess.TimeoutExpired as late:
+            raise InputError([f"{source}:1: {program} has not finished after {_SECONDS} s. Simplify the templates."]) from late
+        finally:
             process.kill()
             process.communicate()
-            raise InputError([f"{source}:1: {program} has not finished after {_SECONDS} s. Simplify the templates."]) from late
         if process.returncode:
             text = error.decode(errors="replace")
-            for each in secrets:
+            for each in sorted(secrets, key=len, reverse=True):
                 text = text.replace(each, HIDDEN)
             raise InputError([_explained(text, source, program)])
         output.seek(0)

@@ -101,14 +101,8 @@ def _extract(source: str, revision: str, path: str, folder: Path) -> None:
     if content is None or content.returncode:
         raise InputError([f"{source}: There is no such file, folder or revision: {words[:200]}. Name a path, or REV:path."])
     try:
-        with tarfile.open(fileobj=io.BytesIO(content.stdout)) as members:
-            members.extractall(folder, filter=_without_other_links if path == "." else "data")  # noqa: S202 - both apply the data filter
+        # Links elsewhere in the repository that leave it are not extracted.
+        with tarfile.open(fileobj=io.BytesIO(content.stdout), errorlevel=0 if path == "." else 1) as members:
+            members.extractall(folder, filter="data")
     except tarfile.TarError as error:
         raise InputError([f"{source}: {error}. Remove links that leave the folder."]) from error
-
-
-def _without_other_links(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-    try:
-        return tarfile.data_filter(member, folder)
-    except tarfile.FilterError:
-        return None

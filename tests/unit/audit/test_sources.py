@@ -96,6 +96,22 @@ def test_a_file_of_a_kustomization_that_is_not_yaml_is_named_with_its_line(folde
         read_side(folder / "base")
 
 
+@needs_kubectl
+@pytest.mark.parametrize(
+    "text",
+    [
+        "secretGenerator: [{name: s, literals: [CANARY]}]",
+        "patches:\n- target: {kind: Secret}\n  patch: |-\n    - path: [a\n      value: CANARY",
+        "patchesStrategicMerge:\n- |-\n    kind: Secret\n    stringData: {password: CANARY}",
+    ],
+)
+def test_a_message_of_a_kustomization_does_not_show_its_passwords(folder, text):
+    (folder / "base" / "kustomization.yaml").write_text(f"resources: [settings.yaml]\n{text}\n")
+    with pytest.raises(InputError, match="kustomize cannot render it") as caught:
+        read_side(folder / "base")
+    assert "CANARY" not in str(caught.value)
+
+
 def _chart(folder: Path, **files: str) -> Path:
     for each in ("templates", "crds"):
         (folder / each).mkdir(parents=True)
