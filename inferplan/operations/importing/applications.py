@@ -47,10 +47,12 @@ def _application(server: Server, body: dict[str, Any], source: Source, place: Pa
         body.pop("import_path")
         first = mapping(value_at(body, ("args", "llm_configs", 0)))
         at, repository = next(((path, str(text)) for path in _APPLICATIONS["sources"] if (text := take(first, path)) is not None), ("", ""))
-        if match := REPOSITORY.fullmatch(repository):
+        match = REPOSITORY.fullmatch(repository)
+        if match and server.model in ("", match[1]):
             server.model, server.revision = match[1], match[2] or ""
         else:
-            source.reject((*place, "args", "llm_configs", 0, *parse(at)), UNKNOWN_WEIGHTS)
+            reason = "the server has the weights of another application" if match else UNKNOWN_WEIGHTS
+            source.reject((*place, "args", "llm_configs", 0, *parse(at)), reason)
         application = {"kind": "llm", **mapped(body, _APPLICATIONS["fields"]), **mapped(first, _APPLICATIONS["llm"])}
         return application | _scaling(first, "deployment_config.")
     application = {"kind": "custom", **mapped(body, _APPLICATIONS["fields"]), **mapped(body, _APPLICATIONS["custom"])}

@@ -13,7 +13,7 @@ from inferplan.audit.manifest import InputError
 from inferplan.components.nodes.accelerators import accelerators
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.operations.errors import RequestError
-from inferplan.operations.importing.commands import COMMAND_LINE, is_known
+from inferplan.operations.importing.commands import COMMAND_LINE, Option, is_known
 from inferplan.operations.importing.fields import Server
 from inferplan.operations.importing.rejections import leave_options, validated_text
 from inferplan.operations.importing.servers import read_servers
@@ -169,4 +169,12 @@ def _options(server: Server) -> dict[str, Any]:
         if each.name in fields and not each.reason and each not in chosen.values():
             each.reason = "it is repeated, and the last one counts"
     server.extra = [each for each in server.options if each not in chosen.values()]
-    return {field: resolve(each.values[0])[0] if each.values else not each.name.startswith("--no-") for field, each in chosen.items()}
+    return {field: _value(each) for field, each in chosen.items()}
+
+
+def _value(option: Option) -> Any:
+    """The value of a field. Numbers that YAML and Python read differently, such as 010, stay texts, which validation rejects."""
+    if not option.values:
+        return not option.name.startswith("--no-")
+    value, problem = resolve(option.values[0])
+    return value if problem is None else option.values[0]

@@ -111,6 +111,19 @@ def test_commands_of_a_server_name_its_model(imported, command, args):
     assert settings.models["chat"].extra_args in ([], ["--enforce-eager"])
 
 
+@pytest.mark.parametrize("number", ["010", "0x10", "4k"])
+def test_a_number_keeps_its_value_or_is_listed(imported, number):
+    result, settings = imported(deployment("--model=org/m", f"--max-model-len={number}", "--max-num-seqs=010", "--max-num-seqs=12"))
+    assert (settings.models["chat"].max_model_len, settings.models["chat"].max_num_seqs) == (None, 12)
+    assert "args[1]: '…' is not valid. Expected a whole number" in lines(result)
+    assert "args[2]: --max-num-seqs: it is repeated" in lines(result)
+
+
+def test_a_server_of_another_kind_is_listed(imported):
+    with pytest.raises(RequestError, match="Deployment chat: the whole object"):
+        imported(deployment("--model-id=org/m", image="ghcr.io/huggingface/text-generation-inference:3"))
+
+
 def test_literal_variables_are_resolved_and_others_are_listed(imported):
     env = [{"name": "MODEL_ID", "value": "org/m"}, {"name": "SEED", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]
     result, settings = imported(deployment("--model=$(MODEL_ID)", "--seed=$(SEED)", container={"env": env}))
