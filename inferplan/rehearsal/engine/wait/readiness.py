@@ -48,6 +48,10 @@ def ready_addresses(slices: list[Object]) -> int:
     return sum((each.get("conditions") or {}).get("ready") is True for part in slices for each in part.get("endpoints") or ())
 
 
+_BY_HAND: Final = "OnDelete"
+"""The strategy whose pods keep their revision until they are deleted."""
+
+
 def _current(live: Object) -> bool:
     return (live.get("status") or {}).get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
 
@@ -56,6 +60,8 @@ def _deployment(live: Object) -> Readiness:
     if not _current(live):
         return Readiness(why="the Deployment controller has not seen it yet")
     status, wanted = live.get("status") or {}, live["spec"].get("replicas", 1)
+    if live["spec"].get("paused") and status.get("availableReplicas", 0) >= wanted:
+        return READY
     progressing = condition(live, "Progressing")
     rolled_out = progressing.get("reason") == "NewReplicaSetAvailable" and progressing.get("status") == "True"
     updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
@@ -76,9 +82,10 @@ def _stateful_set(live: Object) -> Readiness:
     status, wanted = live.get("status") or {}, live["spec"].get("replicas", 1)
     if not _current(live):
         return Readiness(why="the StatefulSet controller has not seen it yet")
+    strategy = mapping(live, "spec", "updateStrategy")
     # Pods below the partition keep the old revision.
-    partition = mapping(live, "spec", "updateStrategy", "rollingUpdate").get("partition", 0)
-    updated = status.get("currentRevision") == status.get("updateRevision")
+    partition = mapping(strategy, "rollingUpdate").get("partition", 0)
+    updated = status.get("currentRevision") == status.get("updateRevision") or strategy.get("type") == _BY_HAND
     updated = updated or (partition > 0 and status.get("updatedReplicas", 0) >= wanted - partition)
     if status.get("readyReplicas", 0) >= wanted and updated:
         return READY
@@ -90,7 +97,8 @@ def _daemon_set(live: Object) -> Readiness:
     wanted = status.get("desiredNumberScheduled", 0)
     if not _current(live):
         return Readiness(why="the DaemonSet controller has not seen it yet")
-    if status.get("numberReady", 0) >= wanted and status.get("updatedNumberScheduled", 0) >= wanted:
+    updated = status.get("updatedNumberScheduled", 0) >= wanted or mapping(live, "spec", "updateStrategy").get("type") == _BY_HAND
+    if status.get("numberReady", 0) >= wanted and updated:
         return READY
     return Readiness(why=f"{status.get('numberReady', 0)} of {wanted} pods are ready")
 
