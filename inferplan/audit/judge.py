@@ -11,7 +11,8 @@ from inferplan.audit.placement import blocking_pods, pods_of_others, restriction
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
 from inferplan.audit.services import STRATEGIES, outages
 from inferplan.audit.session import Session
-from inferplan.kube.paths import mapping
+from inferplan.audit.templates import schedulers
+from inferplan.kube.paths import mapping, text_of
 from inferplan.review.findings import Finding
 from inferplan.review.rendering.text import joined
 
@@ -80,6 +81,11 @@ def _unready(change: Change) -> Iterator[Finding]:
     for key, note in session.stubs.items():
         if key in new.manifests:
             yield finding("stub", key, "", note or "no operator of this kind runs here", new.manifests[key])
+    for key, manifest in new.manifests.items():
+        for path, name in schedulers(manifest.body).items():
+            yield finding(
+                "stub", key, text_of(path), f"the scheduler {name} does not run here; that of Kubernetes places its pods", manifest
+            )
     for key, cause in new.unready.items():
         reason = f"{cause} (pods of a stub: its operator does not run here)" if key in session.stubs else cause
         before, manifest = old.manifests.get(key), new.manifests.get(key) or new.declared.get(key)

@@ -12,9 +12,9 @@ from inferplan.audit.admission import await_policies
 from inferplan.audit.history import History, stub_volume
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
-from inferplan.audit.templates import TABLE
+from inferplan.audit.templates import TABLE, schedulers
 from inferplan.kube.field_owners import entries
-from inferplan.kube.paths import mapping
+from inferplan.kube.paths import mapping, text_of, with_values_of
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.rehearsal.engine.apply.objects import Objects, put
@@ -229,7 +229,7 @@ def body_of(manifest: Manifest, key: Key) -> Object:
     if isinstance(seconds, int) and isinstance(end, int) and 1 < seconds < end:
         # Nothing but time passes, and without a change the audit takes a state for final.
         body["spec"] = {**manifest.spec, "minReadySeconds": 1}
-    return body
+    return with_values_of({}, body, map(text_of, others)) if (others := schedulers(manifest.body)) else body
 
 
 def _operated(types: Collection[str], live: Object) -> Readiness:

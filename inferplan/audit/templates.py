@@ -43,6 +43,12 @@ def templates(body: Mapping[str, Any]) -> Iterator[tuple[Path, Object]]:
         yield from ((path, value) for path, value in select(body, pattern) if isinstance(value, dict))
 
 
+def schedulers(body: Mapping[str, Any]) -> dict[Path, str]:
+    """The schedulers besides Kubernetes' own that place pods of an object, each by its field."""
+    found = ((path + inner, name) for path, template in templates(body) for inner, name in select(template, "spec.schedulerName"))
+    return {path: str(name) for path, name in found if name != "default-scheduler"}
+
+
 def containers(body: Mapping[str, Any]) -> Iterator[tuple[Path, Object]]:
     """The containers of an object's pods, those that only initialize them among them, each with its path."""
     for path, template in templates(body):
