@@ -35,7 +35,7 @@ _DOUBTS: Final = (
 
 
 def judge(change: Change) -> Iterator[Finding]:
-    yield from (*_rejections(change), *_unready(change), *_empty(change), *_removed(change))
+    yield from (*_rejections(change), *_replaced(change), *_unready(change), *_empty(change), *_removed(change))
     doubts = [each for find in _DOUBTS for each in find(change)]
     yield from {(each.object, each.field, each.code): each for each in reversed(doubts)}.values()
 
@@ -76,16 +76,19 @@ def _rejections(change: Change) -> Iterator[Finding]:
         yield finding("skipped", f"{len(new.skipped)} objects", "", f"{names}, because {cause}", [*new.rejections, *new.skipped][0])
 
 
-def _unready(change: Change) -> Iterator[Finding]:
-    session, old, new = change.session, change.old, change.new
-    for key, note in session.stubs.items():
-        if key in new.manifests:
-            yield finding("stub", key, "", note or "no operator of this kind runs here", new.manifests[key])
-    for key, manifest in new.manifests.items():
+def _replaced(change: Change) -> Iterator[Finding]:
+    """Notes on operators and schedulers that do not run here."""
+    for key, manifest in change.new.manifests.items():
+        if key in change.session.stubs:
+            yield finding("stub", key, "", change.session.stubs[key] or "no operator of this kind runs here", manifest)
         for path, name in schedulers(manifest.body).items():
             yield finding(
                 "stub", key, text_of(path), f"the scheduler {name} does not run here; that of Kubernetes places its pods", manifest
             )
+
+
+def _unready(change: Change) -> Iterator[Finding]:
+    session, old, new = change.session, change.old, change.new
     for key, cause in new.unready.items():
         reason = f"{cause} (pods of a stub: its operator does not run here)" if key in session.stubs else cause
         before, manifest = old.manifests.get(key), new.manifests.get(key) or new.declared.get(key)
