@@ -21,8 +21,12 @@ _NO_COMMIT = re.compile(r"^0*$")
 
 
 def git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """git in `root`. Raises OperationError if it is not installed."""
     line = ["git", "-C", str(root), *arguments]
-    return subprocess.run(line, capture_output=True, check=False)
+    try:
+        return subprocess.run(line, capture_output=True, check=False)
+    except FileNotFoundError as error:
+        raise OperationError("git is not on PATH, and only git reads revisions. Install it.") from error
 
 
 def git_list(root: Path, *arguments: str) -> list[str] | None:

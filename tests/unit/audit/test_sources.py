@@ -15,6 +15,7 @@ from inferplan.audit.fleet import read_fleet
 from inferplan.audit.manifest import InputError
 from inferplan.audit.renderers import render_chart
 from inferplan.operations.auditing.sources import read_side
+from inferplan.operations.errors import OperationError
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n"
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders kustomizations")
@@ -193,6 +194,12 @@ def test_a_path_of_a_revision_is_read_as_it_was_then(folder, monkeypatch):
         read_side("HEAD:nothing")
     with pytest.raises(InputError, match="no such file, folder or revision"):
         read_side("--output=x:base")
+
+
+def test_a_revision_without_git_is_one_sentence(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(OperationError, match=r"git is not on PATH.*Install it\."):
+        read_side("HEAD:base")
 
 
 @pytest.fixture
