@@ -18,6 +18,7 @@ _INSUFFICIENT: Final = re.compile(r"(?:Insufficient |requested: (?:requests|limi
 _LACKING: Final = re.compile(r"([\w./-]+) for: ([\w,.-]+)")
 _EXTREME: Final = re.compile(r"(?:maximum|minimum) ([\w./-]+) usage per \w+ is [^,]+, but (limit|request) is (\w+)")
 _REJECTION: Final = re.compile(r"forbidden|denied|invalid", re.IGNORECASE)
+_OF_POD: Final = re.compile(r"(?<![\w.])spec\.[\w.\[\]]+")
 _COUNTS: Final = ("replicas", "parallelism", "minReplicas", "size")
 _SHORTEST_WORD: Final = 4
 
@@ -27,6 +28,8 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     paths = [path for path, _ in templates(manifest.body)]
     named = [each.field for each in references(manifest.body) if f"{each.kind} {each.name} " in reason]
     early = list(_by_table("fields", reason, manifest, paths))
+    if paths and 'Pod "' in reason and (field := _OF_POD.search(reason)):
+        return text_of((*paths[0], "spec")).removesuffix("spec") + field[0].rstrip(".")
     fields = [*named, *_by_table("late", reason, manifest, paths), *_amounts(reason, manifest), *early]
     if not fields and any(paths) and "exceeded quota" in reason:
         return f"spec.{next((each for each in _COUNTS if each in manifest.spec), 'replicas')}"

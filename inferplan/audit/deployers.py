@@ -32,7 +32,7 @@ class Deployer:
     order: str
     stops: str
     prunes: bool
-    checks_first: bool = False
+    checks_first: str = ""
     merges: bool = False
     waits: bool = False
     recreates: bool = False

@@ -60,22 +60,26 @@ class Rollout:
         spaces = {key.name for key in map(self.session.key, self.manifests) if key.kind == "Namespace" and not self.session.get(key, "v1")}
         # What is created in the same run cannot be checked before it exists.
         for each in (each for each in everything if each.group not in defined):
-            if self.deployer.name == "helm":
-                self._check_release(each)
-            elif self.deployer.checks_first and each.namespace not in spaces and not self.deployer.is_hook(each):
+            if self.deployer.checks_first == "objects" and each.namespace not in spaces and not self.deployer.is_hook(each):
                 self._apply(each, dry_run=True)
+            elif self.deployer.checks_first == "kinds" and self._is_served(each) and self.deployer.name == "helm":
+                self._check_owner(each)
         if rejected := {each.object for each in self.result.rejections}:
             self.result.skipped = [each for each in everything if str(self.session.key(each)) not in rejected]
             self.result.manifests |= self.before.manifests
         return bool(rejected)
 
-    def _check_release(self, manifest: Manifest) -> None:
-        """Reject `manifest` if its kind is not served, or if it is new, exists and is not of a release: Helm checks both first."""
+    def _is_served(self, manifest: Manifest) -> bool:
+        """True if the kind of `manifest` is served; it is rejected otherwise."""
         try:
             self.session.resource(manifest)
         except (ObjectFailed, ClusterError) as error:
             self.result.rejections += rejections(self.session, manifest, error, self.before.manifests)
-            return
+            return False
+        return True
+
+    def _check_owner(self, manifest: Manifest) -> None:
+        """Reject `manifest` if it is new, exists and is not of a release, as Helm does."""
         key = self.session.key(manifest)
         known = self.adopts or self.deployer.is_hook(manifest) or key in self.before.declared
         live = None if known else self.session.get(key, manifest.api_version)
