@@ -6,7 +6,7 @@ from typing import Any
 from inferplan.audit.documents import values_in
 from inferplan.audit.manifest import InputError
 from inferplan.kube.paths import MISSING, Path, mapping, parse, value_at
-from inferplan.operations.importing.fields import REPOSITORY, UNKNOWN_WEIGHTS, Server, Source, left_in, mapped, take, take_all
+from inferplan.operations.importing.fields import REPOSITORY, UNKNOWN_WEIGHTS, Server, Source, items_at, left_in, mapped, take
 from inferplan.stackfile.yaml_tree import read_tree
 from inferplan.tables import table
 
@@ -18,7 +18,7 @@ def take_applications(server: Server, body: dict[str, Any], row: dict[str, Any])
     place = row["applications"]
     text = str(take(body, place) or "")
     server.places |= {"applications": parse(place), "weights": parse(place)}
-    server.version = next(map(str, take_all(body, row["version"])), "")
+    server.version = str(take(body, row["version"]) or "")
     # Errors and places have the lines of the file: those before the text are empty.
     text = "\n" * server.source.line(parse(place)) + text
     try:
@@ -28,16 +28,14 @@ def take_applications(server: Server, body: dict[str, Any], row: dict[str, Any])
         server.source.rejections += error.errors
         return
     inner = replace(server.source, lines=0, root=read_tree(text).root, label=f"{place}: ")
-    listed = settings["applications"] if isinstance(settings.get("applications"), list) else []
-    for index, each in enumerate(listed):
-        if isinstance(each, dict):
-            name = str(each.get("name", f"default{index or ''}"))
-            if name in server.applications:
-                continue  # it is listed below
-            take(each, "name")
-            server.applications[name] = _application(server, each, inner, ("applications", index))
-            if not each:
-                listed[index] = MISSING
+    for index, each in enumerate(items_at(settings, "applications")):
+        name = str(each.get("name", f"default{index or ''}"))
+        if not each or name in server.applications:
+            continue  # it is listed below
+        take(each, "name")
+        server.applications[name] = _application(server, each, inner, ("applications", index))
+        if not each:
+            settings["applications"][index] = MISSING
     for path, reason in left_in(settings).items():
         inner.leave(path, reason)
 
@@ -59,11 +57,11 @@ def _application(server: Server, body: dict[str, Any], source: Source, place: Pa
     if isinstance(application.get("importPath"), str):
         application["importPath"] = attribute_of(application["importPath"])
     deployments = {}
-    for each in body["deployments"] if isinstance(body.get("deployments"), list) else ():
-        is_named = isinstance(each, dict) and isinstance(each.get("name"), str) and each["name"] not in deployments
+    for each in items_at(body, "deployments"):
+        is_named = isinstance(each.get("name"), str) and each["name"] not in deployments
         if is_named and (fields := mapped(each, _APPLICATIONS["deployment"]) | _scaling(each, "")):
             deployments[take(each, "name")] = fields
-    return {**application, **({"deployments": deployments} if deployments else {})}
+    return application | ({"deployments": deployments} if deployments else {})
 
 
 def attribute_of(text: str) -> str:

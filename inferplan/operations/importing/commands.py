@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.kube.paths import Path
@@ -17,6 +17,7 @@ COMMAND_LINE = next(each for each in MODEL_SPECS.values() if "extra_args" in eac
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
 # Kubernetes replaces $(NAME) in commands, a shell also the other forms.
 _REFERENCE, _SHELL_REFERENCE = re.compile(r"\$\((\w+)\)"), re.compile(r"\$(?:\((\w+)\)|\{(\w+)\}|(\w+))")
+_OTHER_CHARACTERS = "the name of the option contains other characters; write the option and its value as two words"
 _SEPARATORS = ";&|<>\n"
 _SCRIPT = "of the shell script, only the command of the server and its options are read; comments and other commands are not carried over"
 
@@ -45,9 +46,9 @@ def read_options(words: list[tuple[Path, str]], variables: Mapping[str, str], le
             leave(path, "it is an argument of the shell script")
         words = [(place, word) for word in next(filter(_starts_server, _commands(script)), [])]
         reference, unresolved = _SHELL_REFERENCE, re.compile("[$`]")
-    program = list(takewhile(lambda each: _PROGRAM.fullmatch(each[1]), words))
-    resolved = ((path, reference.sub(lambda each: variables.get(each[each.lastindex or 0], each[0]), word)) for path, word in words)
-    options = list(_options(list(resolved)[len(program) :]))
+    arguments = dropwhile(lambda each: _PROGRAM.fullmatch(each[1]), words)
+    resolved = ((path, reference.sub(lambda each: variables.get(each[each.lastindex or 0], each[0]), word)) for path, word in arguments)
+    options = _options(resolved)
     for each in options:
         if any(map(unresolved.search, each.words)):
             each.reason = "it refers to a variable or a command whose value is not in the container's environment"
@@ -62,33 +63,26 @@ def take_weights(options: list[Option]) -> Option | None:
     return named[-1] if named else None
 
 
-def _options(words: Iterable[tuple[Path, str]]) -> Iterator[Option]:
-    option: Option | None = None
+def _options(words: Iterable[tuple[Path, str]]) -> list[Option]:
+    options: list[Option] = []
     for path, word in words:
-        match = _OPTION.match(word)
-        name, equals, value = word.partition("=")
-        if match:
-            if option is not None:
-                yield option
+        if match := _OPTION.match(word):
+            name, equals, value = word.partition("=")
             stem = match[0].partition(".")[0]
-            option = Option(name=stem.replace("_", "-"), words=[word], path=path, values=[value] if equals else [])
-            if match[0] != name:
-                option.reason = "the name of the option contains other characters; write the option and its value as two words"
-        elif option is not None and _takes_value(option):
-            option.values.append(word)
-            option.words.append(word)
+            reason = "" if match[0] == name else _OTHER_CHARACTERS
+            options.append(Option(name=stem.replace("_", "-"), words=[word], path=path, values=[value] if equals else [], reason=reason))
+        elif options and _takes_value(options[-1]):
+            options[-1].values.append(word)
+            options[-1].words.append(word)
         else:
-            yield Option(name="", words=[word], path=path, values=[word])
-    if option is not None:
-        yield option
+            options.append(Option(name="", words=[word], path=path, values=[word]))
+    return options
 
 
 def _takes_value(option: Option) -> bool:
     """True if the next word is a value of `option`. A switch has a second form, `--no-<name>`."""
-    if option.name in _TABLE["many"]:
-        return True
     is_switch = option.name.startswith("--no-") or is_known(f"--no-{option.name.removeprefix('--')}")
-    return not option.values and not is_switch
+    return option.name in _TABLE["many"] or not (option.values or is_switch)
 
 
 def is_known(option: str) -> bool:

@@ -1,7 +1,7 @@
 """A model server of others, and how values are taken out of its document, so that the paths of the rest are known."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,7 @@ class Server:
     name: str
     source: Source
     engine: str
-    replicas: Any = None
+    replicas: int | None = None
     accelerators: int = 0
     options: list[Option] = field(default_factory=list)
     extra: list[Option] = field(default_factory=list)
@@ -65,8 +65,10 @@ class Server:
     places: dict[str, Path] = field(default_factory=dict)
 
 
-def take_all(body: dict[str, Any], paths: Sequence[str]) -> list[Any]:
-    return [value for path in paths if (value := take(body, path)) is not None]
+def items_at(body: dict[str, Any], path: str) -> list[dict[str, Any]]:
+    """The mappings in the list at `path`, {} for an item of another type, and none if there is no list."""
+    items = value_at(body, parse(path))
+    return [each if isinstance(each, dict) else {} for each in items] if isinstance(items, list) else []
 
 
 def take(body: dict[str, Any], path: str) -> Any:

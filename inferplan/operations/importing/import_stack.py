@@ -21,6 +21,7 @@ from inferplan.stackfile.yaml_scalars import resolve
 from inferplan.tables import table
 
 _NO_COMMIT = "0" * 40
+_NO_SERVER = "There is no server in it that a stack can describe. Name values, a Deployment or an InferenceService. Nothing was written."
 _MOST_REASONS = 5
 
 
@@ -49,17 +50,12 @@ def import_stack(path: Path, *, accelerator: str) -> Imported:
             imported[name] = server
             config["inferplan:models"][name] = model
     text = validated_text(config, imported)
-    models = config["inferplan:models"]
     left = [*(each for server in servers for each in server.source.left), *left]
     if text is None:
         reasons = [*(each for server in servers for each in server.source.rejections), *left][:_MOST_REASONS]
-        advice = "Name values, a Deployment or an InferenceService"
-        raise RequestError(
-            f"{path}: There is no server in it that a stack can describe. {advice}. Nothing was written.\n"
-            + "\n".join(dict.fromkeys(reasons))
-        )
-    left += ["nodePools: a simulated pool of " + accelerator + " stands for your nodes", "consumers: no key is imported"]
-    return Imported(text=text, models=tuple(models), left=tuple(dict.fromkeys(left)))
+        raise RequestError("\n".join((f"{path}: {_NO_SERVER}", *dict.fromkeys(reasons))))
+    left += [f"nodePools: a simulated pool of {accelerator} stands for your nodes", "consumers: no key is imported"]
+    return Imported(text=text, models=tuple(config["inferplan:models"]), left=tuple(dict.fromkeys(left)))
 
 
 def _base(accelerator: str) -> dict[str, Any]:
@@ -81,7 +77,7 @@ def _model(server: Server, storage: dict[str, Any]) -> dict[str, Any] | None:
     fields = MODEL_SPECS[server.engine].model_fields
     model: dict[str, Any] = {"engine": server.engine, "pool": "imported", "consumers": ["imported"]}
     weights = _weights(server, storage)
-    if isinstance(server.replicas, int):
+    if server.replicas is not None:
         model["replicas"] = server.replicas
     if "repository" in fields or "applications" in fields:
         more = (_repository if "repository" in fields else _applications)(server, weights)
@@ -157,9 +153,8 @@ def _applications(server: Server, weights: dict[str, Any] | None) -> dict[str, A
 
 def _options(server: Server) -> dict[str, Any]:
     """The fields of a stack for the options of a command line. Of repeated ones the last counts; those without a field are `extraArgs`."""
-    names = [
-        name for name in COMMAND_LINE.model_fields if name not in ("pool", "served_model_name")
-    ]  # in a stack, they mean something else
+    # In a stack, the others have another meaning.
+    names = [name for name in COMMAND_LINE.model_fields if name not in ("pool", "served_model_name")]
     fields = {f"--{part}{name.replace('_', '-')}": to_camel(name) for name in names for part in ("", "no-")}
     fields = {option: field for option, field in fields.items() if is_known(option)}
     fields |= {short: fields[long] for short, long in table("operations/importing/servers.toml")["aliases"].items()}

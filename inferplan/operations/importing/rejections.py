@@ -47,9 +47,8 @@ def validated_text(config: dict[str, Any], servers: Mapping[str, Server]) -> str
         if not errors:
             return text
         done: list[KeyPath] = []
-        for each in sorted(
-            errors, key=lambda each: order_of(each.path), reverse=True
-        ):  # the inner values, and the last items of a list, first
+        # Inner values come before outer ones, and the last items of a list before the first.
+        for each in sorted(errors, key=lambda each: order_of(each.path), reverse=True):
             is_of_model = each.path[:1] == ("models",) and each.path[1:2] and each.path[1] in models
             if is_of_model and not any(covers(each.path, path) for path in done):
                 _take_out(models, each, servers[str(each.path[1])])
@@ -87,14 +86,13 @@ def _errors(text: str) -> list[SpecError]:
             settings = validate(read_stack(path, shown_path="imported"))
         except InvalidStack as invalid:
             return list(invalid.located)
-    errors = [SpecError(each.path, _REVEALING) for each in plain_secrets(settings)]
+    secrets = [each.path for each in plain_secrets(settings)]
+    unknown: list[SpecError] = []
     for name, model in settings.models.items():
-        secrets = (below for below, _, text in free_values(model) if reveals(text, code=True) or HIDDEN in clean(text))
-        errors += [SpecError(("models", name, *below), _REVEALING) for below in secrets]
-        errors += [
-            SpecError(("models", name, "extraArgs"), f"{each} (no option of {engine})") for each, _, engine in model.unknown_options()
-        ]
-    return errors
+        values = free_values(model)
+        secrets += [("models", name, *below) for below, _, text in values if reveals(text, code=True) or HIDDEN in clean(text)]
+        unknown += [SpecError(("models", name, "extraArgs"), f"{each} (no option of {of})") for each, _, of in model.unknown_options()]
+    return [*(SpecError(each, _REVEALING) for each in secrets), *unknown]
 
 
 def _take_out(models: dict[str, Any], error: SpecError, server: Server) -> None:
@@ -107,13 +105,13 @@ def _take_out(models: dict[str, Any], error: SpecError, server: Server) -> None:
         server.source.reject((), f"server {server.name}: {dotted(path)}: {message}")
         return
     *parents, last = below
-    holder = value_at(models[name], tuple(parents))
     if below[0] == "extraArgs":
         owners = [each for each in server.extra for _ in each.words]
         named = [each for each in server.extra if _reason(error.message, each.name)]
         for each in [owners[int(last)]] if parents else named or server.extra:
             each.reason = _reason(error.message, each.name) or message
         return
+    holder = value_at(models[name], tuple(parents))
     place = server.places.get(str(below[0]), ())
     label = dotted(below) if parents or not place else ""
     keys = [(inner, key) for inner, key in _keys(holder[last]) if below == path and _reason(error.message, key)]

@@ -16,7 +16,7 @@ from inferplan.kube.paths import MISSING, mapping, parse, value_at
 from inferplan.kube.quantity import amount
 from inferplan.operations.importing.applications import attribute_of, take_applications
 from inferplan.operations.importing.commands import Option, read_options, take_weights
-from inferplan.operations.importing.fields import COMMIT, REPOSITORY, UNKNOWN_WEIGHTS, Server, Source, left_in, take, take_all
+from inferplan.operations.importing.fields import COMMIT, REPOSITORY, UNKNOWN_WEIGHTS, Server, Source, items_at, left_in, take
 from inferplan.stackfile.yaml_tree import read_tree
 from inferplan.tables import table
 
@@ -40,18 +40,17 @@ def read_servers(path: Path, resource: str) -> tuple[list[Server], list[str]]:
             servers.append(server)
         elif kind:
             others.append(f"{source.file}:{source.line(())}: {kind} {name}: the whole object")
-        others += source.left if not kind else ()
+        else:
+            others += source.left
     return servers, others
 
 
 def _documents(path: Path) -> Iterator[tuple[str, str, Source, dict[str, Any]]]:
     """Kind, name, source and body of each object. Values have no kind, and each entry of their list of models has one."""
-    values: dict[str, Any] = {}
-    if path.is_file():
-        try:
-            values = values_in(content_of(path), str(path))
-        except InputError:
-            values = {}  # several documents, or none; see below
+    try:
+        values = values_in(content_of(path), str(path)) if path.is_file() else {}
+    except InputError:
+        values = {}  # several documents, or none; see below
     models = value_at(values, _MODELS)
     if isinstance(models, list):
         root = read_tree(content_of(path).decode("utf-8-sig")).root
@@ -89,14 +88,16 @@ def _server(name: str, source: Source, body: dict[str, Any], row: dict[str, Any]
             parent["model"] = {"modelFormat": {"name": old}, **parent.pop(old)}
     images = [str(value) for path in row["image"] if (value := value_at(body, parse(path))) is not MISSING]
     words = list(_words(body, row, source.reject))
-    text = " ".join([*images, *(word for _, word in words)]).lower()
+    text = " ".join([*images, *(word for _, word in words)])
     engine = row.get("engine") or _engine(text)
     if not engine:
         return None
-    take_all(body, [row[key] for key in ("name", "format") if key in row])
+    if "identity" in row:
+        take(body, row["identity"])
     server = Server(name=name, source=source, engine=engine)
     _find_size(server, body, row, resource)
-    variables = {str(each.get("name")): str(each["value"]) for path in row.get("env", ()) for each in _items(body, path) if "value" in each}
+    environment = [each for path in row.get("env", ()) for each in items_at(body, path)]
+    variables = {str(each.get("name")): str(each["value"]) for each in environment if "value" in each}
     server.options += read_options(words, variables, source.leave)
     _find_content(server, body, row)
     if not server.version and (match := _VERSION.search(" ".join(images))):
@@ -115,7 +116,7 @@ def _engine(text: str) -> str:
 
 def _container(body: dict[str, Any], row: dict[str, Any]) -> int:
     """The index of the container that runs the server: by its image and command, else by the name that KServe gives it."""
-    containers = _items(body, row.get("containers", ""))
+    containers = items_at(body, row.get("containers", ""))
     texts = [" ".join(str(each.get(key, "")) for key in ("image", "command", "args")) for each in containers]
     engines = (index for index, text in enumerate(texts) if _engine(text))
     names = (index for index, each in enumerate(containers) if each.get("name") in _TABLE["containers"])
@@ -134,21 +135,17 @@ def _words(body: dict[str, Any], row: dict[str, Any], reject: Callable[[paths.Pa
 
 def _find_size(server: Server, body: dict[str, Any], row: dict[str, Any], resource: str) -> None:
     """Find replicas and accelerators of `server`, and the settings that are options of its command."""
-    replicas = next(iter(row.get("replicas", ())), "")
-    if isinstance(value_at(body, parse(replicas)), int):
-        server.replicas = take(body, replicas)
-        server.places["replicas"] = parse(replicas)
+    if isinstance(value_at(body, parse(row["replicas"])), int):
+        server.replicas, server.places["replicas"] = take(body, row["replicas"]), parse(row["replicas"])
     counted = [f'{path}["{resource}"]' for path in row.get("limits", ())]
-    kind = row.get("resource", "")
-    if kind and body.get(kind, _TABLE["resource"]) == resource:
-        take(body, kind)
+    if "resource" in row and body.get(row["resource"], _TABLE["resource"]) == resource:
+        take(body, row["resource"])
         counted.append(row["accelerators"])
     for path in counted:
         count = amount(value_at(body, parse(path)))
         if count and count > 0 and count == int(count):
             take(body, path)
-            server.accelerators = max(server.accelerators, int(count))
-            server.places["accelerators"] = parse(path)
+            server.accelerators, server.places["accelerators"] = max(server.accelerators, int(count)), parse(path)
     for option, place in row.get("options", {}).items():
         if (value := take(body, place)) is not None:
             word = option.replace("--", "--no-", 1) if value is False else option
@@ -170,11 +167,12 @@ def _find_content(server: Server, body: dict[str, Any], row: dict[str, Any]) -> 
 
 def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
     """Find the weights: a repository of a hub, or a claim with a path."""
-    place, model, reason = next(
-        ((parse(path), str(value), "") for path in row.get("model", ()) if (value := take(body, path))), ((), "", "")
-    )
-    if not model and (option := take_weights(server.options)):
+    if "model" in row and (uri := take(body, row["model"])):
+        place, model, reason = parse(row["model"]), str(uri), ""
+    elif option := take_weights(server.options):
         place, model, reason = option.path, option.values[0], option.reason
+    else:
+        return
     server.places["weights"] = place
     if reason:
         server.source.reject(place, reason)
@@ -191,24 +189,18 @@ def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> No
 
 def _take_claim(server: Server, model: str, body: dict[str, Any], row: dict[str, Any]) -> bool:
     """Take the claim whose mount has the path `model`. Returns False if there is none."""
-    claims = {str(each.get("name")): (index, _claim(each)) for index, each in enumerate(_items(body, row.get("volumes", "")))}
-    mounts = [(str(each.get("mountPath", "")).rstrip("/"), index, each) for index, each in enumerate(_items(body, row.get("mounts", "")))]
+    claims = {str(each.get("name")): (index, _claim(each)) for index, each in enumerate(items_at(body, row.get("volumes", "")))}
+    mounts = [(str(each.get("mountPath", "")).rstrip("/"), index, each) for index, each in enumerate(items_at(body, row.get("mounts", "")))]
     mounts = [each for each in mounts if f"{model}/".startswith(f"{each[0]}/")]
     folder, index, mount = max(mounts, key=lambda each: len(each[0]), default=("", 0, {}))
     place, claim = claims.get(str(mount.get("name")), (0, ""))
-    if not claim:
-        return False
-    below = f"{row['mounts']}[{index}]"
-    server.claim = claim
-    server.path = f"{take(body, f'{below}.subPath') or ''}/{model.removeprefix(folder).strip('/')}".strip("/")
-    take_all(body, [f"{row['volumes']}[{place}].{name}" for name in ("name", "persistentVolumeClaim.claimName")])
-    take_all(body, [f"{below}.{name}" for name in ("name", "mountPath")])
-    return True
-
-
-def _items(body: dict[str, Any], path: str) -> list[dict[str, Any]]:
-    items = value_at(body, parse(path))
-    return [each if isinstance(each, dict) else {} for each in items] if isinstance(items, list) else []
+    if claim:
+        volume, mounted = f"{row['volumes']}[{place}].", f"{row['mounts']}[{index}]."
+        server.claim = claim
+        server.path = f"{take(body, f'{mounted}subPath') or ''}/{model.removeprefix(folder).strip('/')}".strip("/")
+        for path in (f"{volume}name", f"{volume}persistentVolumeClaim.claimName", f"{mounted}name", f"{mounted}mountPath"):
+            take(body, path)
+    return bool(claim)
 
 
 def _claim(volume: dict[str, Any]) -> str:
