@@ -19,7 +19,6 @@ _MAX_UNPACKED_BYTES: Final = 100 * 2**20
 _PACKED: Final = ".tgz"
 _INSIDE: Final = re.compile(r"#|https?://json-schema\.org/")
 _SECRET: Final = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth|cert|salt")
-_SHORTEST: Final = 4
 _LONG: Final = 16
 
 
@@ -44,7 +43,7 @@ def secret_texts(chart: Path, values: list[Object]) -> list[str]:
     for place, content in _files(chart, "values.yaml"):
         with contextlib.suppress(InputError):  # it may be empty, and Helm names other errors
             values = [*values, values_in(content, place)]
-    return [str(value) for path, value in leaves(values) if len(str(value)) >= (_SHORTEST if _SECRET.search(str(path)) else _LONG)]
+    return [str(value) for path, value in leaves(values) if _SECRET.search(str(path)) or len(str(value)) >= _LONG]
 
 
 def _files(chart: Path, name: str) -> Iterator[tuple[str, bytes]]:

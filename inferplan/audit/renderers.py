@@ -1,8 +1,6 @@
 """Renders Helm charts and kustomizations with Helm's and kubectl's own code, without network, plugins or programs of the chart."""
 
-import contextlib
 import re
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -15,15 +13,13 @@ from typing import Final
 from inferplan.audit.charts import check_schemas, secret_texts
 from inferplan.audit.documents import content_of, manifests_in, values_in
 from inferplan.audit.manifest import InputError, Manifest, Object
+from inferplan.audit.secrets import without_secrets
 from inferplan.kube.paths import leaves
-from inferplan.review.rendering.text import HIDDEN
 from inferplan.tables import table
 
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _TABLE: Final = table("audit/renderers.toml")
 _SECONDS: Final = 60
-_MEMORY_BYTES: Final = 4 * 2**30
-_OUTPUT_BYTES: Final = 64 * 2**20
 _REMOTE: Final = re.compile(r"(?:[\w.-]+=)?(?:[a-z][a-z+.-]*://|git@|git::|github\.com/|[\w.-]+\.git\b)")
 _RUNS: Final = re.compile(
     r"^\s*-?\s*(?:exec|starlark|helmCharts|helmChartInflationGenerator):|config\.kubernetes\.io/function", re.MULTILINE
@@ -119,37 +115,28 @@ def _without_network() -> tuple[str, ...]:
     return line if program and not subprocess.run([*line, program, "--version"], capture_output=True, check=False).returncode else ()
 
 
-def _run(line: Sequence[str], source: Path, program: str, secrets: Sequence[str]) -> bytes:
+def _run(line: Sequence[str], source: Path, program: str, secrets: list[str]) -> bytes:
     """The output of `line`, which has an empty folder as home, and an environment without PATH, credentials and network.
 
     Raises InputError without the texts `secrets`.
     """
     with tempfile.TemporaryDirectory(prefix="inferplan-") as folder, tempfile.TemporaryFile() as output:
-        environment = _TABLE["environment"] | dict.fromkeys(_TABLE["homes"], folder)
-        process = subprocess.Popen(
-            [*_without_network(), *line],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        if hasattr(resource, "prlimit"):
-            with contextlib.suppress(OSError):  # it has ended already
-                resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_OUTPUT_BYTES, _OUTPUT_BYTES))
         try:
-            _, error = process.communicate(timeout=_SECONDS)
+            process = subprocess.run(
+                [*_without_network(), *_TABLE["limited"], *line],
+                cwd=folder,
+                env=_TABLE["environment"] | dict.fromkeys(_TABLE["homes"], folder),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                timeout=_SECONDS,
+                check=False,
+            )
         except subprocess.TimeoutExpired as late:
             raise InputError([f"{source}:1: {program} has not finished after {_SECONDS} s. Simplify the templates."]) from late
-        finally:
-            process.kill()
-            process.communicate()
         if process.returncode:
-            text = error.decode(errors="replace")
-            for each in sorted(secrets, key=len, reverse=True):
-                text = text.replace(each, HIDDEN)
+            text = without_secrets(process.stderr.decode(errors="replace"), {"kind": "Secret", "data": secrets})
             raise InputError([_explained(text, source, program)])
         output.seek(0)
         return output.read()
