@@ -27,12 +27,6 @@ _RUNS: Final = re.compile(
 # The value in a line of an inline patch.
 _VALUE: Final = re.compile(r": *(\S{4,}.*)")
 _SOURCE: Final = re.compile(rb"^# Source: (\S+)", re.MULTILINE)
-_NOISE: Final = re.compile(
-    r"^Error: |^# Warning: .*|^[EIW][0-9]{4} .*?\] (?:\"command failed\" err=)?|Use --debug flag to render out invalid YAML", re.MULTILINE
-)
-# How Helm and kustomize name the line of a file that is not YAML.
-_HELM_LINE: Final = re.compile(r"(\S+\.ya?ml): error converting YAML to JSON: yaml: line ([0-9]+):")
-_KUSTOMIZE_LINE: Final = re.compile(r"MalformedYAMLError: yaml: line ([0-9]+): (.*) in File: (\S+\.ya?ml)")
 _PLACE: Final = re.compile(r"\(?([\w./-]+\.(?:ya?ml|tpl|txt):[0-9]+)(?::[0-9]+)?\)?")
 
 
@@ -144,12 +138,10 @@ def _run(line: Sequence[str], source: Path, program: str, secrets: list[str]) ->
 
 def _explained(text: str, source: Path, program: str) -> str:
     """One line with the file and line that the program names, or the folder's first file."""
-    text = _KUSTOMIZE_LINE.sub(r"\3:\1: \2", _HELM_LINE.sub(r"\1:\2:", _NOISE.sub("", text)))
-    message = " ".join(text.split()).strip('"<> ')[:400] or "it ended without a message"
-    if re.match(r"runtime: |fatal error: |panic: ", message):  # the stacks of Go's routines follow
-        message = "it needs more memory than an audit allows" if "out of memory" in message else message.partition(" goroutine ")[0]
-    row = _TABLE["errors"][program]
-    remedy = "Run `helm dependency build` first." if "missing in charts/" in message else row["remedy"]
+    for pattern, replacement in _TABLE["rewritten"]:
+        text = re.sub(pattern, replacement, text)
+    message, row = text[:400] or "it ended without a message", _TABLE["errors"][program]
+    remedy = next(each for words, each in row["remedies"].items() if words in message)
     where = f"{source / row['file']}:1"
     if place := _PLACE.search(message):
         # Helm names the chart first, which need not be the name of its folder.
