@@ -10,6 +10,7 @@ from inferplan.audit.documents import values_in
 from inferplan.audit.manifest import InputError, Object
 from inferplan.components.spec import DnsName, FieldError, LabelKey, Labels, LabelValue, Spec, duplicates, rule
 from inferplan.kube.names import FAKE_NODE, HOSTNAME_LABEL
+from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import canonical
 from inferplan.stackfile.errors import InvalidStack, LocatedError
 from inferplan.stackfile.messages import errors_of
@@ -119,13 +120,10 @@ def read_fleet(content: bytes, name: str) -> Fleet:
 
 def place_of(body: Object, content: bytes, name: str) -> str:
     """The place in the nodes file `name` of the pool or device class that became `body`; the first line if it is a stack file."""
-    root = read_tree(content.decode("utf-8-sig")).root
-    section, wanted = "deviceClasses", body["metadata"]["name"]
-    if body["kind"] != "DeviceClass":
-        section, wanted = "pools", body["spec"].get("nodeName", wanted).rpartition("-")[0]
-    entries = values_in(content, name).get(section) or ()
-    index = next((index for index, each in enumerate(entries) if each["name"] == wanted), None)
-    return f"{name}:{1 if root is None or index is None else find(root, (section, index))[1].line}"
+    root, wanted = read_tree(content.decode("utf-8-sig")).root, mapping(body, "spec").get("nodeName", body["metadata"]["name"])
+    section, wanted = ("deviceClasses", wanted) if body["kind"] == "DeviceClass" else ("pools", wanted.rpartition("-")[0])
+    names = [each["name"] for each in values_in(content, name).get(section) or ()]
+    return f"{name}:{find(root, (section, names.index(wanted)))[1].line if root and wanted in names else 1}"
 
 
 def node_objects(fleet: Fleet) -> list[Object]:

@@ -22,7 +22,7 @@ _LABELS: Final = re.compile("|".join(table("audit/labels.toml")["patterns"]))
 _ADDRESS: Final = re.compile(r"[0-9]+(?:[.-][0-9]+){3}|@|[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9a-f-]{36}")
 _IDENTITY: Final = re.compile(rf"{_ADDRESS.pattern}|(?i:uuid|serial|pci|bus)")
 _REPLACED: Final = "not-recorded"
-_NOT_RESOURCES: Final = ("attachable-volumes-",)
+_NOT_RESOURCES: Final = "attachable-volumes-"
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _shape(node: Mapping[str, Any], labels: Collection[str], omitted: set[str], 
         return key in labels or (bool(_LABELS.fullmatch(key)) and not _ADDRESS.search(value))
 
     spec, all_labels = mapping(node, "spec"), {key: str(value) for key, value in mapping(node, "metadata", "labels").items()}
-    kept = {key: value for key, value in sorted(all_labels.items()) if is_kept(key, value)}
+    kept = {key: value for key, value in all_labels.items() if is_kept(key, value)}
     omitted.update(key for key in all_labels if key not in kept and not key.endswith("/hostname"))
     taints = []
     for each in (each for each in spec.get("taints") or () if not str(each["key"]).startswith(NODE_TAINTS)):
@@ -124,14 +124,11 @@ def _shape(node: Mapping[str, Any], labels: Collection[str], omitted: set[str], 
             replaced.add(each["key"])
             value = _REPLACED
         taints.append(_written(key=each["key"], value=value, effect=each["effect"]))
-    resources = mapping(node, "status", "allocatable")
-    allocatable = {
-        key: str(value) for key, value in sorted(resources.items()) if not key.startswith(_NOT_RESOURCES) and amount(value) is not None
-    }
+    resources = mapping(node, "status", "allocatable").items()
+    allocatable = {key: str(value) for key, value in resources if not key.startswith(_NOT_RESOURCES) and amount(value) is not None}
     cordoned = bool(spec.get("unschedulable"))
-    return json.dumps(
-        _written(labels=kept, taints=taints, allocatable=allocatable, devices=devices, unschedulable=cordoned), sort_keys=True
-    )
+    fields = _written(labels=kept, taints=taints, allocatable=allocatable, devices=devices, unschedulable=cordoned)
+    return json.dumps(fields, sort_keys=True)
 
 
 def _pool_name(shape: Object, taken: Collection[str]) -> str:

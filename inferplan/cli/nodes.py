@@ -28,11 +28,10 @@ def command(
     recorded = record_nodes(context, with_load=with_load, with_devices=with_devices, labels=label or ())
     sys.stdout.write(recorded.text)
     say(f"{recorded.nodes} nodes recorded")
-    if recorded.omitted_labels:
-        note([f"labels left out, because their values may name people; keep one with --label: {', '.join(recorded.omitted_labels)}"])
-    if recorded.replaced_taints:
-        note([f"values of taints replaced; keep one with --label: {', '.join(recorded.replaced_taints)}"])
-    if recorded.errors:
-        note([f"inferplan audit rejects this file until you edit it: {each}" for each in recorded.errors[:3]])
-    if recorded.omitted_devices:
-        note([f"devices left out, because a nodes file cannot say them: {', '.join(recorded.omitted_devices)}"])
+    several = {
+        "labels left out, because their values may name people; keep one with --label": recorded.omitted_labels,
+        "values of taints replaced; keep one with --label": recorded.replaced_taints,
+        "devices left out, because a nodes file cannot say them": recorded.omitted_devices,
+    }
+    notes = [f"{text}: {', '.join(names)}" for text, names in several.items() if names]
+    note([*notes, *(f"inferplan audit rejects this file until you edit it: {each}" for each in recorded.errors[:3])])

@@ -42,8 +42,11 @@ def commit_of(root: Path, revision: str) -> str:
     return commit.stdout.decode().strip()
 
 
-def archive(root: Path, commit: str, path: str) -> subprocess.CompletedProcess[bytes]:
-    """The tar of `path` (`.` for everything) at `commit`, as git stores it: an empty repository reads the objects, without filters of `root`."""
+def archive(root: Path, commit: str, path: str) -> bytes:
+    """The tar of `path` (`.` for everything) at `commit`, as git stores it: an empty repository reads the objects, without filters of `root`.
+
+    Raises RequestError with git's words if there is no such path.
+    """
     objects, format_ = git(root, "rev-parse", "--path-format=absolute", "--git-path", "objects", "--show-object-format").stdout.splitlines()
     with tempfile.TemporaryDirectory(prefix="inferplan-") as folder:
         empty = ("--git-dir", folder, "--literal-pathspecs")
@@ -51,7 +54,10 @@ def archive(root: Path, commit: str, path: str) -> subprocess.CompletedProcess[b
         for name, content in (("objects/info/alternates", objects + b"\n"), ("info/attributes", _STORED.encode())):
             (Path(folder) / name).parent.mkdir(exist_ok=True)
             (Path(folder) / name).write_bytes(content)
-        return git(root, *empty, "archive", "--format=tar", commit, "--", *([] if path == "." else [path]))
+        content = git(root, *empty, "archive", "--format=tar", commit, "--", *([] if path == "." else [path]))
+    if content.returncode:
+        raise RequestError(content.stderr.decode(errors="replace").strip())
+    return content.stdout
 
 
 @contextlib.contextmanager

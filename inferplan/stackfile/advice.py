@@ -56,9 +56,8 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
             text = f"{option!r} is not an option of {engine}.{suggestion(option, names)} An unknown option ends the server at its start."
             yield SpecError((*here, "extraArgs"), text)
         if model.weights is not None:
-            yield from _weights(
-                (*here, "weights"), model.weights, settings.storage[model.weights.store], settings.node_pools[model.pool], model.image
-            )
+            store, pool = settings.storage[model.weights.store], settings.node_pools[model.pool]
+            yield from _weights((*here, "weights"), model.weights, store, pool, model.image)
         if not any(model.egress.edges()):
             yield from _tokens((*here, "env"), model)
 

@@ -86,10 +86,10 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
         node_list, load = read_nodes(nodes)
         after = read_side(new, values=values, namespace=namespace, kubernetes=target, progress=progress)
         of_old = values if old_values is None else old_values
-        before = None if old is None else read_side(old, values=of_old, namespace=namespace, progress=progress).manifests
+        before = after.before if old is None else read_side(old, values=of_old, namespace=namespace, progress=progress).manifests
         request = Request(
             new=after.manifests,
-            old=after.before if old is None else before,
+            old=before,
             nodes=tuple(node_list),
             load=tuple(load),
             deployer=deployer or ("helm" if after.is_chart else "kubectl"),

@@ -12,12 +12,9 @@ _DRA = "/apis/resource.k8s.io/v1"
 def record_nodes(context: str, *, with_load: bool = False, with_devices: bool = False, labels: Collection[str] = ()) -> Recorded:
     """The nodes behind a context of the user's kubeconfig. Raises OperationError if the cluster does not answer."""
     cluster = Kubectl(context)
-    several = (
-        ("/api/v1/nodes", True),
-        ("/api/v1/pods", with_load),
-        *((f"{_DRA}/{name}", with_devices) for name in ("resourceslices", "deviceclasses")),
-    )
-    answers = [cluster.get(path) if needed else {"items": ()} for path, needed in several]
+    devices = {f"{_DRA}/{name}": with_devices for name in ("resourceslices", "deviceclasses")}
+    needed = {"/api/v1/nodes": True, "/api/v1/pods": with_load, **devices}
+    answers = [cluster.get(path) if is_needed else {"items": ()} for path, is_needed in needed.items()]
     try:
         nodes, *others = (each["items"] for each in answers)
         recorded = record(nodes or (), *others, labels=labels)

@@ -7,6 +7,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from inferplan.audit.documents import read_manifests
@@ -43,11 +44,11 @@ def read_side(
     Raises InputError with file and line, RehearsalError if Helm cannot be built.
     """
     path = Path(source)
-    if not path.exists() and ":" in str(source) and "://" not in str(source):
-        options = {"values": values, "namespace": namespace, "kubernetes": kubernetes, "progress": progress}
-        return _of_revision(str(source), lambda inside: read_side(inside, **options))
     if "://" in str(source):
         raise InputError([f"{source}: An audit needs no network. Download it, and name the folder."])
+    if not path.exists() and ":" in str(source):
+        read = partial(read_side, values=values, namespace=namespace, kubernetes=kubernetes, progress=progress)
+        return _of_revision(str(source), read)
     if values and not is_chart(path):
         raise InputError([f"{source}: --values is for Helm charts, and there is no Chart.yaml. Leave it out."])
     if is_chart(path):
@@ -86,23 +87,20 @@ def _of_revision(source: str, read: Callable[[Path], Side]) -> Side:
             _extract(source, revision, ".", Path(folder))
         try:
             side = read(inside)
-            shown = (replace(each, place=each.place.replace(f"{folder}/", f"{revision}:")) for each in side.manifests)
-            return replace(side, manifests=tuple(shown))
         except InputError as error:
-            raise InputError([each.replace(f"{folder}/", f"{revision}:") for each in error.errors]) from error
+            raise InputError(each.replace(f"{folder}/", f"{revision}:") for each in error.errors) from error
+    shown = (replace(each, place=each.place.replace(f"{folder}/", f"{revision}:")) for each in side.manifests)
+    return replace(side, manifests=tuple(shown))
 
 
 def _extract(source: str, revision: str, path: str, folder: Path) -> None:
     try:
         content = archive(Path.cwd(), commit_of(Path.cwd(), revision), path)
-        words = content.stderr.decode(errors="replace").strip()
     except RequestError as error:
-        content, words = None, str(error)
-    if content is None or content.returncode:
-        raise InputError([f"{source}: There is no such file, folder or revision: {words[:200]}. Name a path, or REV:path."])
+        raise InputError([f"{source}: There is no such file, folder or revision: {str(error)[:200]}. Name a path, or REV:path."]) from error
     try:
         # Links elsewhere in the repository that leave it are not extracted.
-        with tarfile.open(fileobj=io.BytesIO(content.stdout), errorlevel=0 if path == "." else 1) as members:
+        with tarfile.open(fileobj=io.BytesIO(content), errorlevel=0 if path == "." else 1) as members:
             members.extractall(folder, filter="data")
     except tarfile.TarError as error:
         raise InputError([f"{source}: {error}. Remove links that leave the folder."]) from error
