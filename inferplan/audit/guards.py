@@ -7,6 +7,7 @@ from inferplan.audit.blame import blamed_field
 from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import unkept
+from inferplan.audit.placement import restrictions
 from inferplan.audit.templates import TABLE, containers, is_unnamed, references, select, templates
 from inferplan.kube.field_owners import writers
 from inferplan.kube.paths import MISSING, mapping, parse, text_of, value_at
@@ -70,10 +71,12 @@ def rejected_again(change: Change) -> Iterator[Finding]:
                 api = change.session.api
                 api.request("POST", api.resource("v1", "Pod").path(key.namespace), body, query={"dryRun": "All"})
             except ApiError as error:
-                # A claim template's volumes are missing here, and a quota counts the pods that run.
-                if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" not in error.message:
+                # A quota counts the pods that run, and here the volumes of a claim template are missing.
+                rejections = (HTTPStatus.FORBIDDEN, *((HTTPStatus.UNPROCESSABLE_ENTITY,) if key.kind != "StatefulSet" else ()))
+                if error.status in rejections and "exceeded quota" not in error.message:
                     words = f"its pods run, and cannot be created again: {error.message}"
                     yield finding("unready", key, blamed_field(error.message, manifest, before), words, manifest)
+                    yield from restrictions(change, key, manifest, error.message)
 
 
 def _made_secret(manifest: Manifest) -> str:
