@@ -1,13 +1,16 @@
 """Records of a cluster while manifests are applied: ready endpoints over time, exceeded quotas, and claims without a volume."""
 
+import math
 import threading
 import time
 from collections import defaultdict, deque
+from collections.abc import Mapping
 from itertools import pairwise
 
 from inferplan.audit.manifest import Object
 from inferplan.kube.paths import mapping
 from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.rehearsal.engine.wait.readiness import condition
 
 
 class History:
@@ -22,6 +25,8 @@ class History:
         self._holders: dict[Key, dict[str, str]] = defaultdict(dict)
         self._slices: dict[Key, dict[str, int]] = defaultdict(dict)
         self._endpoints: dict[Key, list[tuple[float, int]]] = defaultdict(list)
+        self._ready: dict[str, tuple[str, dict[str, str], float, float]] = {}
+        """Pods that were ready by uid: namespace, labels, and from when until when."""
 
     def look(self, live: Object, gone: bool) -> None:  # noqa: FBT001 - called by position
         kind = live.get("kind")
@@ -29,6 +34,7 @@ class History:
             self._endpoint_slice(live, gone=gone)
         elif kind == "Pod" and live["spec"].get("nodeName"):
             self._pod(live, gone=gone)
+            self._readiness(live, gone=gone)
         elif kind == "Event" and "exceeded quota" in str(live.get("message", "")):
             about = {"kind": "", "namespace": "", "name": "", **(live.get("involvedObject") or {})}
             self.quotas[Key(about["kind"], about["namespace"], about["name"])] = str(live["message"])
@@ -47,6 +53,30 @@ class History:
                 self._holders[key][name] = node
                 if others:
                     self.attached.setdefault(key, (name, node, *others[0]))
+
+    def _readiness(self, live: Object, *, gone: bool) -> None:
+        metadata, now = live["metadata"], time.monotonic()
+        ready = not gone and "deletionTimestamp" not in metadata and condition(live, "Ready").get("status") == "True"
+        _, _, since, until = self._ready.get(metadata["uid"], ("", {}, now, math.inf))
+        if ready or metadata["uid"] in self._ready:
+            span = (since, math.inf) if ready else (since, min(until, now))
+            self._ready[metadata["uid"]] = (metadata["namespace"], mapping(metadata, "labels"), *span)
+
+    def unserved(self, namespace: str, selector: Mapping[str, str], since: float) -> float:
+        """Seconds since `since` in which no pod with the labels of `selector` was ready; 0 if none was then.
+
+        A busy endpoints controller may pass over a gap.
+        """
+        several = [each for each in list(self._ready.values()) if each[0] == namespace and selector.items() <= each[1].items()]
+        spans = sorted((start, end) for _, _, start, end in several)
+        covered = max((end for start, end in spans if start <= since), default=0.0)
+        if covered <= since:
+            return 0.0
+        seconds = 0.0
+        for start, end in [*spans, (time.monotonic(), math.inf)]:
+            seconds += max(0.0, start - covered) if start > since else 0.0
+            covered = max(covered, end)
+        return seconds
 
     def endpoints(self, service: Key) -> int:
         """The ready endpoints of `service` now."""

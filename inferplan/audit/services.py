@@ -23,14 +23,16 @@ def outages(change: Change) -> Iterator[Finding]:
         if manifest.api_version != "v1" or not selector or manifest.spec.get("type") == "ExternalName":
             continue
         servers = change.new.selected(key.namespace, selector)
-        seconds = change.session.history.gap(key, change.since)
-        if not change.session.history.endpoints(key):
+        history = change.session.history
+        unserved = history.unserved(key.namespace, selector, change.since)
+        seconds = max(history.gap(key, change.since), unserved)
+        if not history.endpoints(key):
             yield from _without(change, key, manifest, servers, had=seconds > 0)
             continue
         differing = differences(declared.body if declared else {}, manifest.body)
         moved = next((each for each in differing if re.search(r"^spec\.selector|targetPort", each)), "")
-        # New pods are Ready at once here; if the Service itself moved to them, any gap lasts as long as a server really needs.
-        if seconds > (0 if moved else _SHORTEST_GAP):
+        # New pods are Ready at once here; if the Service moved to them, or no old one was left, any gap lasts as long as a server really needs.
+        if seconds > (0 if moved or unserved else _SHORTEST_GAP):
             before, names = change.old.selected(key.namespace, selector), ", ".join(map(str, servers)) or "none"
             accepted = bool(servers) and all(_stops_first(each) and _stops_first(before.get(name)) for name, each in servers.items())
             really = f"really until a server of {names} has loaded its model"

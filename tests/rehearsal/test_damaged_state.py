@@ -120,7 +120,11 @@ def test_recover_after_an_interrupted_down_creates_nothing_without_consent(local
 def test_a_termination_ends_in_the_line_of_an_interrupt(tmp_path, name):
     program = "import os, signal, sys; from inferplan.cli import main as m, schema; "
     program += f"schema.command = lambda: os.kill(os.getpid(), signal.{name}); m.run(['schema'])"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", program]
+    # Under nohup, the tests themselves ignore SIGHUP, and what they start inherits that.
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    )
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert done.stderr == "inferplan: interrupted; what was done stays. To continue, run: inferplan schema\n"
     assert not list(tmp_path.iterdir())
