@@ -132,11 +132,10 @@ def node_objects(fleet: Fleet) -> list[Object]:
     drivers = {each.driver: (f"device.driver == '{each.driver}'",) for pool in fleet.pools for each in pool.devices}
     classes = drivers | {each.name: each.expressions for each in fleet.device_classes}
     selectors = {name: [{"cel": {"expression": each}} for each in several] for name, several in classes.items()}
-    slices = [_slice(f"{node}-{number}", node, each) for pool, node in nodes for number, each in enumerate(pool.devices)]
     return [
         *(_node(node, pool) for pool, node in nodes),
         *(_published("DeviceClass", name, selectors=each) for name, each in selectors.items()),
-        *slices,
+        *(_slice(f"{node}-{number}", node, each) for pool, node in nodes for number, each in enumerate(pool.devices)),
     ]
 
 

@@ -13,7 +13,7 @@ from inferplan.audit.fleet import KIND, read_fleet
 from inferplan.audit.manifest import InputError, Object
 from inferplan.audit.templates import requests_of
 from inferplan.kube.field_owners import NODE_TAINTS
-from inferplan.kube.names import vendor_of
+from inferplan.kube.names import free_name, label_of, vendor_of
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import amount
 from inferplan.tables import table
@@ -135,9 +135,7 @@ def _pool_name(shape: Object, taken: Collection[str]) -> str:
     resources = shape.get("allocatable", {})
     vendor = next((vendor_of(each) for each in resources if vendor_of(each) and resources[each] != "0"), "cpu")
     product = shape.get("labels", {}).get("node.kubernetes.io/instance-type", vendor)
-    name = re.sub(r"[^a-z0-9]+", "-", product.lower()).strip("-")[:40] or vendor
-    numbers = (f"{name}-{index}" if index > 1 else name for index in range(1, len(taken) + 2))
-    return next(each for each in numbers if each not in taken)
+    return free_name(label_of(product) or vendor, taken)
 
 
 def _load(pods: Iterable[Mapping[str, Any]], pools: Mapping[str, str]) -> list[Object]:

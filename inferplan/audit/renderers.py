@@ -14,6 +14,7 @@ from inferplan.audit.charts import check_schemas, secret_texts
 from inferplan.audit.documents import content_of, manifests_in, values_in
 from inferplan.audit.manifest import InputError, Manifest, Object
 from inferplan.audit.secrets import without_secrets
+from inferplan.kube.names import label_of
 from inferplan.kube.paths import leaves
 from inferplan.tables import table
 
@@ -44,7 +45,7 @@ def render_chart(helm: Path, chart: Path, values: Sequence[Path], *, namespace: 
     _check_links(chart)
     check_schemas(chart)
     options = [word for each in values for word in ("--values", str(each.resolve()))]
-    name = re.sub(r"[^a-z0-9-]+", "-", chart.name.removesuffix(".tgz").lower()).strip("-")[:40] or "release"
+    name = label_of(chart.name.removesuffix(".tgz")) or "release"
     line = [str(helm), "template", name, str(chart.resolve()), "--namespace", namespace, "--include-crds", "--kube-version", kubernetes]
     return _placed(_run([*line, *options], chart, "Helm", secret_texts(chart, documents)), str(chart))
 

@@ -1,5 +1,9 @@
 """Labels, annotations, resources and their vendors: names on which several rooms agree."""
 
+import re
+from collections.abc import Container
+from itertools import count
+
 DOMAIN = "inferplan.dev"
 POOL_LABEL = f"{DOMAIN}/pool"
 ISSUED = f"{DOMAIN}/issued"
@@ -60,3 +64,13 @@ MIG_PREFIX = "nvidia.com/mig-"
 def vendor_of(resource: str) -> str:
     """Return the vendor of a resource that counts accelerators, "" for any other resource."""
     return RESOURCE_VENDORS.get(resource) or ("nvidia" if resource.startswith(MIG_PREFIX) else "")
+
+
+def label_of(text: str, longest: int = 40) -> str:
+    """Return `text` as a part of a name: lower-case letters, digits and hyphens; "" if it has none of them."""
+    return re.sub(r"[^a-z0-9-]+", "-", text.lower())[:longest].strip("-")
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return `name`, with a number if it is `taken`."""
+    return name if name not in taken else next(each for each in (f"{name}-{number}" for number in count(2)) if each not in taken)

@@ -1,7 +1,6 @@
 """Writes a stack file from servers of others: what a stack can say, with a list of everything else."""
 
 import math
-import re
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from pydantic.alias_generators import to_camel
 from inferplan.audit.manifest import InputError
 from inferplan.components.nodes.accelerators import accelerators
 from inferplan.components.serving.spec import MODEL_SPECS
+from inferplan.kube.names import free_name, label_of
 from inferplan.operations.errors import RequestError
 from inferplan.operations.importing.commands import COMMAND_LINE, Option, is_known
 from inferplan.operations.importing.fields import Server
@@ -93,9 +93,8 @@ def _model(server: Server, storage: dict[str, Any]) -> dict[str, Any] | None:
 
 def _label(text: str, kind: str, taken: Container[str]) -> str:
     """A name for `text` that a stack accepts, and that is not `taken`."""
-    label = re.sub(r"[^a-z0-9-]+", "-", text.lower())[:36].strip("-")
-    label = label if label[:1].isalpha() else f"{kind}-{label}".strip("-")
-    return next(each for each in (label, *(f"{label}-{index}" for index in range(2, 10_000))) if each not in taken)
+    label = label_of(text, 36)
+    return free_name(label if label[:1].isalpha() else f"{kind}-{label}".strip("-"), taken)
 
 
 def _set_size(server: Server, model: dict[str, Any]) -> None:
