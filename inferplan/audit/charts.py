@@ -49,24 +49,23 @@ def secret_texts(chart: Path, values: list[Object]) -> list[str]:
 def _files(chart: Path, name: str) -> Iterator[tuple[str, bytes]]:
     """Place and content of each file called `name`. Raises InputError."""
     for each in sorted(chart.rglob("*")) if chart.is_dir() else [chart]:
-        if each.name == name:
-            yield str(each), content_of(each)
-        elif each.suffix == _PACKED and each.is_file():
-            yield from _packed(content_of(each), str(each), name)
+        if each.name == name or (each.suffix == _PACKED and each.is_file()):
+            yield from _contents(content_of(each), str(each), name)
 
 
-def _packed(content: bytes, place: str, name: str) -> Iterator[tuple[str, bytes]]:
+def _contents(content: bytes, place: str, name: str) -> Iterator[tuple[str, bytes]]:
+    """The file at `place` itself, or the files called `name` in a packed chart."""
+    if not place.endswith(_PACKED):
+        yield place, content
+        return
     try:
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             for member in archive:
                 if member.offset_data + member.size > _MAX_UNPACKED_BYTES:
                     raise InputError([f"{place}:1: The packed chart has more than 100 MiB. Remove large files."])
                 *_, file = re.split(r"[/\\]", member.name)
-                if (stream := archive.extractfile(member) if file == name or file.endswith(_PACKED) else None) is None:
-                    continue
-                if file == name:
-                    yield f"{place}/{member.name}", stream.read()
-                else:
-                    yield from _packed(stream.read(), f"{place}/{member.name}", name)
+                is_read = file == name or file.endswith(_PACKED)
+                if is_read and (stream := archive.extractfile(member)):
+                    yield from _contents(stream.read(), f"{place}/{member.name}", name)
     except (tarfile.TarError, zlib.error, EOFError, OSError, RecursionError) as error:
         raise InputError([f"{place}:1: The chart cannot be unpacked. Pack it with `helm package`."]) from error

@@ -48,9 +48,8 @@ def change_report(
 
 
 def _check(name: str, manifests: tuple[Manifest, ...]) -> PolicyReport:
-    return check_stack(
-        stack_of(_recording(name, [veiled(each.body, Secret, named=False) for each in manifests])), Settings(today=today(), levels=_LEVELS)
-    )
+    hidden = [veiled(each.body, Secret, named=False) for each in manifests]
+    return check_stack(stack_of(_recording(name, hidden)), Settings(today=today(), levels=_LEVELS))
 
 
 def _blocking(after: PolicyReport, before: PolicyReport | None, *, policy: str) -> PolicyReport:
