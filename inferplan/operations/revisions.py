@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -63,16 +62,15 @@ def archive(root: Path, commit: str, path: str) -> bytes:
 @contextlib.contextmanager
 def checked_out(root: Path, commit: str) -> Iterator[Path]:
     """A folder with the files of `commit`, removed after the block. Raises OperationError if git cannot check them out."""
-    folder = Path(tempfile.mkdtemp(prefix="inferplan-"))
-    place = folder / commit[:12]
-    try:
-        worktree = git(root, "worktree", "add", "--quiet", "--detach", str(place), commit)
-        if worktree.returncode:
-            raise OperationError(f"{commit[:12]} cannot be checked out: {worktree.stderr.decode(errors='replace').strip()}")
-        yield place
-    finally:
-        git(root, "worktree", "remove", "--force", str(place))
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="inferplan-", ignore_cleanup_errors=True) as folder:
+        place = Path(folder, commit[:12])
+        try:
+            worktree = git(root, "worktree", "add", "--quiet", "--detach", str(place), commit)
+            if worktree.returncode:
+                raise OperationError(f"{commit[:12]} cannot be checked out: {worktree.stderr.decode(errors='replace').strip()}")
+            yield place
+        finally:
+            git(root, "worktree", "remove", "--force", str(place))
 
 
 def changed_stacks(root: Path, base: str, head: str, *, every: bool = False, real: bool = False) -> list[str]:
