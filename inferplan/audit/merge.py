@@ -22,32 +22,30 @@ def patch(live: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any
     return changes
 
 
-def differences(old: Any, new: Any, path: Path = ()) -> Iterator[str]:
-    """The paths of values that differ, a whole list where its length differs."""
+def differences(old: Any, new: Any) -> Iterator[str]:
+    """The paths of values that differ, a whole list where its length differs. Null is the same as missing."""
+    return (text_of(path) for path, *values in _unequal(old, new) if any(each not in (None, MISSING) for each in values))
+
+
+def unkept(declared: Any, live: Any) -> Iterator[tuple[Path, Any]]:
+    """The fields of `declared` that `live` has otherwise, with its values; MISSING for one that the API server left out, as it does if a feature is off."""
+    for path, before, value in _unequal(declared, live):
+        # An empty field may be left out, and the text of Secrets is kept as data.
+        is_declared = before is not MISSING and (before or isinstance(path[-1], int)) and path[0] not in ("status", "stringData")
+        if is_declared and not isinstance(value, list):
+            yield path, value
+
+
+def _unequal(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
+    """The path and both values of each part that differs; MISSING for a key that is not there."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys((*old, *new)):
-            if old.get(key) != new.get(key):
-                yield from differences(old.get(key), new.get(key), (*path, str(key)))
+            yield from _unequal(old.get(key, MISSING), new.get(key, MISSING), (*path, str(key)))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            if before != after:
-                yield from differences(before, after, (*path, index))
-    else:
-        yield text_of(path)
-
-
-def unkept(declared: Any, live: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """The fields of `declared` that `live` has otherwise, with its values; MISSING for one that the API server left out, as it does if a feature is off."""
-    if isinstance(declared, Mapping) and isinstance(live, Mapping):
-        for name, value in declared.items():
-            # What is empty may be left out, and the text of Secrets is kept as data.
-            if value and (path or name not in ("status", "stringData")):
-                yield from unkept(value, live.get(name, MISSING), (*path, name))
-    elif isinstance(declared, list) and isinstance(live, list) and len(declared) == len(live):
-        for index, (before, after) in enumerate(zip(declared, live, strict=True)):
-            yield from unkept(before, after, (*path, index))
-    elif declared != live and not isinstance(live, list):
-        yield path, live
+            yield from _unequal(before, after, (*path, index))
+    elif old != new:
+        yield path, old, new
 
 
 def indexed(path: str, body: Any) -> str:
