@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.session import Session
 from inferplan.audit.templates import TABLE, places
-from inferplan.rehearsal.cluster.api import ApiError, UnknownKindError
+from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.engine.wait.object_events import key_of
 from inferplan.review.findings import Finding
 
@@ -28,12 +28,9 @@ def assume(session: Session, first: Iterable[Manifest], new: Iterable[Manifest],
 
 
 def _needs(session: Session, manifest: Manifest) -> Iterator[Object]:
-    try:
-        namespaced = session.api.resource(manifest.api_version, manifest.kind).namespaced
-    except (UnknownKindError, ApiError):
-        namespaced = bool(manifest.namespace)
-    namespace = (manifest.namespace or session.namespace) if namespaced else ""
-    if namespace and namespace not in ("default", "kube-system", "kube-public", "kube-node-lease"):
+    # A namespace more does no harm, if it is an object of the whole cluster.
+    namespace = manifest.namespace or session.namespace
+    if namespace not in ("default", "kube-system", "kube-public", "kube-node-lease"):
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     for row in TABLE["needs"]:
         inside = {"namespace": namespace} if row.get("namespaced") else {}

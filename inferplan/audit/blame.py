@@ -31,17 +31,19 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     if paths and 'Pod "' in reason and (field := _OF_POD.search(reason)):
         return text_of((*paths[0], "spec")).removesuffix("spec") + field[0].rstrip(".")
     fields = [*named, *_by_table("late", reason, manifest, paths), *_amounts(reason, manifest), *early]
-    if not fields and any(paths) and "exceeded quota" in reason:
-        return f"spec.{next((each for each in _COUNTS if each in manifest.spec), 'replicas')}"
-    if not fields:
-        return text_of((*paths[0], "spec")) if paths and not _REJECTION.search(reason) else named_field(reason, manifest, old)
     changed = list(differences(old.body, manifest.body)) if old else []
+    pod = text_of((*paths[0], "spec")) if paths else ""
+    if not fields and any(paths) and "exceeded quota" in reason:
+        # A quota may count the pods of one priority.
+        counts = (f"spec.{each}" for each in _COUNTS if each in manifest.spec)
+        return f"{pod}.priorityClassName" if f"{pod}.priorityClassName" in changed else next(counts, "spec.replicas")
+    if not fields:
+        in_pod = not changed or any(each.startswith(pod) or pod.startswith(each) for each in changed)
+        return pod if pod and in_pod and not _REJECTION.search(reason) else named_field(reason, manifest, old)
     # More pods of the same template need more room, too.
     fields += [each for each in changed if each.rpartition(".")[2] in _COUNTS]
-    return next(
-        (each for each in fields if old is not None and values_at(old.body, parse(each)) != values_at(manifest.body, parse(each))),
-        fields[0],
-    )
+    before = old.body if old else manifest.body
+    return next((each for each in fields if values_at(before, parse(each)) != values_at(manifest.body, parse(each))), fields[0])
 
 
 def named_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
@@ -96,7 +98,7 @@ def _item_name(manifest: Manifest, path: Path) -> Any:
 def _amounts(reason: str, manifest: Manifest) -> Iterator[str]:
     """The resources of containers that nodes lack, or that a quota or a LimitRange is about."""
     several = list(containers(manifest.body))
-    resources = [each for each in _INSUFFICIENT.findall(reason) if vendor_of(each)] or _INSUFFICIENT.findall(reason)
+    resources = sorted(_INSUFFICIENT.findall(reason), key=lambda each: not vendor_of(each))
     amounts = [(part, name, None) for name in resources for part in ("limits", "requests")]
     amounts += [(f"{part}s", name, amount(value)) for name, part, value in _EXTREME.findall(reason)]
     for part, name, value in amounts:

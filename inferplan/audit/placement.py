@@ -10,6 +10,7 @@ from inferplan.audit.deployed import Change
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.session import Session
 from inferplan.audit.templates import requests_of, select, templates
+from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import mapping, parse, text_of, values_at
 from inferplan.kube.quantity import number
 from inferplan.rehearsal.engine.wait.object_events import Key
@@ -28,6 +29,9 @@ def blocking_pods(change: Change, key: Key, manifest: Manifest, before: Manifest
     # A rule that the change itself adds is to blame, not the old pods.
     is_old = before is not None and values_at(before.body, field) == values_at(manifest.body, field)
     session, pods = change.session, _pods(change.session, key)
+    # The end of an old pod gives no node more of what the change wants besides accelerators.
+    if before is not None and not is_old and "resources" in field and not vendor_of(str(field[-1])):
+        return ""
     if is_old and key.kind == "Deployment" and "exceeded quota" in reason and pods and not change.same(key, "spec", "template"):
         return f"{', '.join(sorted(each['metadata']['name'] for each in pods))} hold the quota until a new pod is Ready"
     # Pods of one workload need the same.

@@ -21,6 +21,7 @@ from inferplan.rehearsal.engine.wait.reasons import is_immutable
 from inferplan.rehearsal.errors import ClusterError, ObjectFailed
 
 _RELEASE: Final = "meta.helm.sh/release-name"
+_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 _DEFINITION: Final = "CustomResourceDefinition"
 _CLAIMS: Final = "spec.volumes.*.persistentVolumeClaim.claimName"
 
@@ -85,8 +86,12 @@ class Rollout:
         live = None if known else self.session.get(key, manifest.api_version)
         # What the audit itself assumed may belong to the release.
         assumed = any(each.manager.startswith("inferplan-") for each, _ in entries(live or {"metadata": {}}))
-        if live is not None and not assumed and _RELEASE not in mapping(live, "metadata", "annotations"):
-            words = f"{key} exists and cannot be imported into the current release: invalid ownership metadata; missing {_RELEASE}"
+        notes, spaces = mapping(live, "metadata", "annotations"), {self.session.namespace, *(each.namespace for each in self.manifests)}
+        problem = f"missing {_RELEASE}" if _RELEASE not in notes else ""
+        if not problem and notes.get(_NAMESPACE, self.session.namespace) not in spaces:
+            problem = f"{_RELEASE} is {notes[_RELEASE]}, of namespace {notes[_NAMESPACE]}"
+        if live is not None and not assumed and problem:
+            words = f"{key} exists and cannot be imported into the current release: invalid ownership metadata; {problem}"
             self.result.rejections.append(finding("owned", key, "metadata.annotations", words, manifest))
 
     def _wave(self, wave: Wave, later: list[Manifest]) -> bool:

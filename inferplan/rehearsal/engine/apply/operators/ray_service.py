@@ -11,6 +11,7 @@ from inferplan.rehearsal.errors import ObjectFailed
 _SERVE_PORT = 8000
 _PORTS = {"client": 10001, "gcs-server": 6379, "dashboard": 8265, "serve": _SERVE_PORT}
 _METRICS_PORT = {"metrics": 8080}
+_GROUP = "ray.io/group"
 
 
 def stub(live: Object, owned: list[Object]) -> Stub:
@@ -38,16 +39,18 @@ def stub(live: Object, owned: list[Object]) -> Stub:
 
 
 def cluster_stub(live: Object, owned: list[Object]) -> Stub:
-    """The stub of the RayCluster `live`. Workers are added in place; another change replaces all pods or none, as `upgradeStrategy` says."""
+    """The stub of the RayCluster `live`. Workers and groups are added in place; another change replaces all pods or none (`upgradeStrategy`)."""
     name, config = live["metadata"]["name"], live["spec"]
     children = _children(live, config, name, f"{name}-{revision(config)[:5]}", of_service=False)
-    names = {each["metadata"]["name"] for each in owned if each["kind"] == "Pod"}
+    names = {each["metadata"]["name"]: each["metadata"]["labels"].get(_GROUP) for each in owned if each["kind"] == "Pod"}
     recreates = (config.get("upgradeStrategy") or {}).get("type") == "Recreate"
     keeps = bool(names) and children[0]["metadata"]["name"] not in names and not recreates
+    former = {group for each, group in names.items() if each not in {child["metadata"]["name"] for child in children}}
+    added = tuple(each for each in children if each["kind"] == "Pod" and each["metadata"]["labels"][_GROUP] not in former)
     reason = "upgradeStrategy is not Recreate, so KubeRay would keep the old pods: delete the RayCluster to roll out the change"
     return Stub(
         operator="KubeRay",
-        children=() if keeps else children,
+        children=added if keeps else children,
         condition="RayClusterProvisioned",
         status={"state": "ready"},
         keep_reason=reason if keeps else "",
