@@ -57,7 +57,8 @@ def survived(session: Session, old: Deployed, limit: float) -> Iterator[Finding]
     """The findings on objects of `old` that were ready, and are not after an upgrade of the control plane."""
     for key, cause in session.settle(old.versioned, limit).items():
         if key not in old.unready:
-            yield finding("upgrade", key, "", f"after the upgrade to {session.version}: {cause}", old.manifests[key])
+            field = blamed_field(cause, old.manifests[key], None)
+            yield finding("upgrade", key, field, f"after the upgrade to {session.version}: {cause}", old.manifests[key])
 
 
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
