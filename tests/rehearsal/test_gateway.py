@@ -61,10 +61,6 @@ def _zones(api: Api, pods: list[dict]) -> list[str]:
     return sorted(zones[each["spec"]["nodeName"]] for each in pods)
 
 
-def test_two_replicas_run_in_two_zones(api):
-    assert _zones(api, _gateway_pods(api)) == ["zone-a", "zone-b"]
-
-
 def _with_keys(folder: Path, *edits: tuple[str, str]) -> Path:
     path = variant(folder, *edits[0])
     for old, new in edits[1:]:
