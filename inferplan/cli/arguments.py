@@ -32,7 +32,12 @@ def _entries(section: str) -> Callable[[typer.Context, str], list[str]]:
 Stack = Annotated[str, typer.Argument(help="Name of a stack.", autocompletion=_stacks)]
 StackOption = Annotated[str, typer.Option("--stack", "-s", help="Name of a stack.", autocompletion=_stacks)]
 Consumer = Annotated[str, typer.Argument(help="Name of a consumer of the stack.", autocompletion=_entries("consumers"))]
-EngineName = Annotated[Engine, typer.Option("--engine", help="The Pulumi CLI, the rehearsal, or auto: the Pulumi CLI if it is installed.")]
+EngineName = Annotated[
+    Engine, typer.Option("--engine", help="pulumi, rehearsal, or auto: the Pulumi CLI, or for a simulated stack without it the rehearsal.")
+]
+KeepNamespace = Annotated[
+    bool, typer.Option("--keep-namespace", help="Leave a namespace that the stack no longer has, with what others put into it.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required without a terminal.")]
 Refresh = Annotated[
     bool | None,

@@ -38,8 +38,8 @@ def command(stack: Stack, context: Context = None, as_json: Annotated[bool, json
 def _cluster(workspace: Workspace, context: str | None) -> AbstractContextManager[ComparedCluster]:
     """The cluster of `context`, else a running simulated cluster, else the cluster of the stack file."""
     name = context or workspace.context
-    if context is None and status(workspace.stack) == "running":
-        return simulated(start(workspace.stack))
+    if context is None and status(workspace.cluster) == "running":
+        return simulated(start(workspace.cluster))
     kubectl = Kubectl(name) if name else None if workspace.simulated else created_cluster(workspace.stack)
     if kubectl is None:
         raise OperationError(

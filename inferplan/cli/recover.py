@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from inferplan.cli.arguments import Context, EngineName, Stack, Yes, json_option
+from inferplan.cli.arguments import Context, EngineName, KeepNamespace, Stack, Yes, json_option
 from inferplan.cli.screen import say, show_json
 from inferplan.cli.up import explain, find_target, rehearse
 from inferplan.operations.errors import OperationError, RequestError
@@ -15,9 +15,8 @@ from inferplan.operations.recovery.declared import declared_keys
 from inferplan.operations.recovery.pulumi_stack import check_settled, diagnose_target, repair_stack
 from inferplan.operations.recovery.rehearsed import findings, interrupted_down, running_cluster
 from inferplan.operations.recovery.volumes import settle_volumes, volume_findings
-from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.engine import Engine
-from inferplan.operations.updating.update import UpdateOptions
+from inferplan.operations.updating.update import UpdateOptions, update
 from inferplan.operations.workspace import Workspace, open_workspace
 
 
@@ -28,17 +27,24 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Explain the state and change nothing.")] = False,
     cancel_lock: Annotated[bool, typer.Option("--cancel-lock", help="Cancel a lock that another machine took.")] = False,
     context: Context = None,
+    keep_namespace: KeepNamespace = False,
     as_json: Annotated[bool, json_option("With --dry-run: print the findings as JSON.")] = False,
 ) -> None:
     """Explain what an interrupted update of STACK left, repair it, and make the stack match its file."""
     if as_json and not dry_run:
         raise RequestError(f"--json is only valid with --dry-run. After a recovery, use: inferplan status {stack} --json")
-    engine = engine.resolved()
     workspace = open_workspace(stack)
+    engine = engine.resolved(f"recover {workspace.typed}", simulated=workspace.simulated)
     if engine is Engine.REHEARSAL:
-        problems = _recover_rehearsal(workspace, yes=yes, dry_run=dry_run)
+        problems = _recover_rehearsal(workspace, yes=yes, dry_run=dry_run, keep_namespace=keep_namespace)
     else:
-        problems = _recover(workspace, UpdateOptions(yes=yes, refresh=True), context, dry_run=dry_run, cancel_lock=cancel_lock)
+        problems = _recover(
+            workspace,
+            UpdateOptions(yes=yes, refresh=True, keep_namespace=keep_namespace),
+            context,
+            dry_run=dry_run,
+            cancel_lock=cancel_lock,
+        )
     if as_json:
         show_json({"stack": workspace.stack, "findings": problems})
 
@@ -60,13 +66,13 @@ def _recover(workspace: Workspace, options: UpdateOptions, context: str | None, 
     _confirm_creation(diagnosis.left, workspace.typed, yes=options.yes)
     repair_stack(diagnosis, target.environment)
     settle_volumes(declared, target.live, target.patch_volume, say)
-    pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
+    update(workspace, target, workspace.record(), options, say)
     check_settled(workspace, target)
     say(f"{workspace.stack} matches {workspace.file.shown_path}")
     return problems
 
 
-def _recover_rehearsal(workspace: Workspace, *, yes: bool, dry_run: bool) -> list[str]:
+def _recover_rehearsal(workspace: Workspace, *, yes: bool, dry_run: bool, keep_namespace: bool) -> list[str]:
     """Explain, then apply the stack. The lock needs no repair: the kernel releases it when its process dies."""
     cluster = running_cluster(workspace)
     recording = workspace.record()
@@ -77,7 +83,7 @@ def _recover_rehearsal(workspace: Workspace, *, yes: bool, dry_run: bool) -> lis
     if dry_run:
         return problems
     _confirm_creation(interrupted_down(cluster), workspace.rehearsal_arguments, yes=yes)
-    rehearse(workspace, recording, LocalGateway(workspace))
+    rehearse(workspace, recording, LocalGateway(workspace), keep_namespace=keep_namespace)
     return problems
 
 

@@ -31,21 +31,21 @@ def command(
         note([f"keys and other secrets were not compared: {workspace.secrets.reason}"])
     show_status(state, as_json=as_json)
     if not state.state.settled:
-        rehearsed = context is None and status(workspace.stack) == "running"
+        rehearsed = context is None and status(workspace.cluster) == "running"
         remedy = f"Run inferplan up {workspace.rehearsal_arguments if rehearsed else stack}: it applies what is missing and says what it waits for"
         raise UnsettledError(f"{workspace.stack} is not as {workspace.file.shown_path} says. {remedy}")
 
 
 def _read(workspace: Workspace, context: str | None) -> StackStatus:
     """The status on the cluster of `context`, else on the simulated cluster, else on the cluster that the stack names."""
-    stack, simulated = workspace.typed, status(workspace.stack)
+    stack, simulated = workspace.typed, status(workspace.cluster)
     if context is not None:
         return kubectl_status(workspace, context)
     if simulated == "running":
         if not workspace.simulated:
             remove = f"remove this one with: inferplan down {workspace.rehearsal_arguments} --cluster"
             note([f"this is the rehearsal of {workspace.stack} on this machine; read the real one with --context NAME, {remove}"])
-        return stack_status(workspace, start(workspace.stack).get, rehearsed=True)
+        return stack_status(workspace, start(workspace.cluster).get, rehearsed=True)
     if workspace.context is not None and simulated == "absent":
         try:
             return kubectl_status(workspace, workspace.context)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from inferplan.cli.arguments import EngineName, ProfileOption, RealOption, Refresh, Stack, Targets, Yes, json_option
+from inferplan.cli.arguments import EngineName, KeepNamespace, ProfileOption, RealOption, Refresh, Stack, Targets, Yes, json_option
 from inferplan.cli.check import as_table
 from inferplan.cli.progress import ProgressView
 from inferplan.cli.screen import note, progress, say, show
@@ -30,9 +30,8 @@ from inferplan.operations.recovery.declared import declared_keys
 from inferplan.operations.recovery.pulumi_stack import Diagnosis, diagnose, repair_stack
 from inferplan.operations.recovery.volumes import settle_volumes
 from inferplan.operations.reporting.policy_check import exemption_drafts, judge
-from inferplan.operations.simulated_cluster import Cluster, purchases, start
+from inferplan.operations.simulated_cluster import Cluster, namespaces_of, own_cluster, purchases
 from inferplan.operations.status.status import stack_status
-from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.buying import purchase_lines
 from inferplan.operations.updating.downtime import (
     cordoned,
@@ -48,7 +47,9 @@ from inferplan.operations.updating.update import (
     UpdateTarget,
     check_examples,
     check_target,
+    lacking_labels,
     patch_simulated_volume,
+    update,
     update_target,
     violation_error,
 )
@@ -64,6 +65,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     yes: Yes = False,
     refresh: Refresh = None,
     target: Targets = None,
+    keep_namespace: KeepNamespace = False,
     as_json: Annotated[
         bool, json_option("Print the final state as the document of inferplan status --json, progress on standard error.")
     ] = False,
@@ -80,11 +82,13 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     """Bring STACK up and wait until its models are Ready."""
     if karpenter and engine is not Engine.REHEARSAL:
         raise RequestError("--karpenter is for rehearsals. Add --engine rehearsal, or remove --karpenter")
-    engine = engine.resolved()
-    options = UpdateOptions(yes=yes, refresh=refresh, targets=tuple(target or ()), output=2 if as_json else None)
+    workspace = open_workspace(stack)
+    engine = engine.resolved(f"up {workspace.typed}", simulated=workspace.simulated)
+    options = UpdateOptions(
+        yes=yes, refresh=refresh, targets=tuple(target or ()), keep_namespace=keep_namespace, output=2 if as_json else None
+    )
     if engine is Engine.REHEARSAL:
         options.check_rehearsal()
-    workspace = open_workspace(stack)
     local = LocalGateway(workspace, profile=profile or (), real=real or ()) if engine is Engine.REHEARSAL or workspace.simulated else None
     if local is None and (profile or real):
         raise RequestError("--profile and --real are for rehearsals. Add --engine rehearsal, or remove them")
@@ -95,7 +99,9 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     note(program_notes(recording))
     check_policies(workspace, recording)
     if engine is Engine.REHEARSAL:
-        rehearse(workspace, recording, local or LocalGateway(workspace), as_json=as_json, karpenter=karpenter)
+        rehearse(
+            workspace, recording, local or LocalGateway(workspace), as_json=as_json, karpenter=karpenter, keep_namespace=keep_namespace
+        )
         return
     check_examples(workspace)
     _update(workspace, options, recording, local, as_json=as_json)
@@ -114,7 +120,7 @@ def _update(workspace: Workspace, options: UpdateOptions, recording: Recording, 
         if not workspace.simulated:
             note(map(str, missing_secrets(required_secrets(recording, workspace.settings.namespace), target.live)))
         note_consequences(workspace, recording, target.live)
-    pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
+    update(workspace, target, recording, options, say)
     if target.simulated is not None and local is not None:
         _answer(workspace, target.simulated, local, as_json=as_json)
     elif as_json and target.live is not None:
@@ -176,6 +182,7 @@ def note_changes_by_hand(workspace: Workspace, recording: Recording, live: LiveC
 def note_consequences(workspace: Workspace, recording: Recording, live: LiveCluster) -> None:
     """Say which scalers the update changes on the `live` cluster, and which servers it interrupts."""
     namespace = workspace.settings.namespace
+    note(lacking_labels(recording, live))
     note(live_scaler_changes(live, namespace, recording))
     before, after = live_servers(live, namespace), declared_servers(recording)
     if workspace.secrets.placeholders:
@@ -184,17 +191,27 @@ def note_consequences(workspace: Workspace, recording: Recording, live: LiveClus
     note(cordoned(live))
 
 
-def rehearse(workspace: Workspace, recording: Recording, local: LocalGateway, *, as_json: bool = False, karpenter: bool = False) -> None:
+def rehearse(
+    workspace: Workspace,
+    recording: Recording,
+    local: LocalGateway,
+    *,
+    as_json: bool = False,
+    karpenter: bool = False,
+    keep_namespace: bool = False,
+) -> None:
     """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is ready, and show it."""
     note(_limits(workspace, recording))
     with ProgressView() as view:
-        cluster = start(workspace.stack, view.step)
+        cluster = own_cluster(workspace, view.step)
         live = LiveCluster(cluster.get)
         note_changes_by_hand(workspace, recording, live, cluster)
         declared = declared_keys(recording, workspace.settings.namespace)
         settle_volumes(declared, live, partial(patch_simulated_volume, cluster), say)
         note_consequences(workspace, recording, live)
-        outcome = workspace.apply(cluster, listener=local.following(cluster, view.resource), step=view.step, karpenter=karpenter)
+        kept = namespaces_of(cluster) if keep_namespace else ()
+        listener = local.following(cluster, view.resource)
+        outcome = workspace.apply(cluster, listener=listener, step=view.step, karpenter=karpenter, kept=kept)
     say(_summary(outcome))
     if karpenter:
         for line in purchase_lines(purchases(cluster), workspace.settings.cluster.location.region):

@@ -5,6 +5,8 @@ import hashlib
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY_LABEL, PART_OF_LABEL
 
 NAMESPACE = "inference"
+POD_COMPONENTS = ("benchmark", "engine-build", "gateway", "image-pull", "model", "preheat")
+"""The components of a stack's pods in its namespace, by which network policies select them."""
 PROMETHEUS_LOGIN = "prometheus-login"
 """The TriggerAuthentication of scalers that log in to Prometheus."""
 MAX_NAME = 63

@@ -41,6 +41,7 @@ def compose(stack: Stack) -> None:
         targets=targets.values(),
         monthly_usd=monthly_usd,
         gateway=requirements(spec.gateway, platform.load_balancing),
+        adopted=spec.adopt_namespace,
         dns_addresses=platform.dns_addresses,
         after=controllers,
         opts=kube,

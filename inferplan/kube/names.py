@@ -1,5 +1,6 @@
 """Labels, annotations, resources and their vendors: names on which several rooms agree."""
 
+import hashlib
 import re
 from collections.abc import Container
 from itertools import count
@@ -42,6 +43,8 @@ EFA_RESOURCE = "vpc.amazonaws.com/efa"
 """The resource of the EFA device plugin: one per EFA interface of a node."""
 IDENTITY_POLICY = "inferplan-pack"
 """The policy by which our policy pack states its version, rules and content. Pulumi's engine tells only the version."""
+PRETEND = "pretend-"
+"""Start of the names of resources that a rehearsal adds for what exists where the stack really runs."""
 FAKE_NODE = "kwok.x-k8s.io/node"
 """Annotation of a fake node, which has no kubelet."""
 
@@ -69,6 +72,14 @@ def vendor_of(resource: str) -> str:
 def label_of(text: str, longest: int = 40) -> str:
     """Return `text` as a part of a name: lower-case letters, digits and hyphens; "" if it has none of them."""
     return re.sub(r"[^a-z0-9-]+", "-", text.lower())[:longest].strip("-")
+
+
+def cluster_of(project: str, stack: str) -> str:
+    """Return the name of the simulated cluster of `stack`, which no other project shares; the project inferplan uses the stack's name alone."""
+    if project == "inferplan":
+        return stack
+    short = label_of(project, 24)
+    return f"{short if short == project else f'{short}-{hashlib.sha256(project.encode()).hexdigest()[:8]}'.strip('-')}.{stack}"
 
 
 def free_name(name: str, taken: Container[str]) -> str:

@@ -1,4 +1,4 @@
-"""Reads a cluster through `kubectl proxy`, with the user's own kubeconfig. Only `Kubectl.patch` changes anything."""
+"""Reads a cluster through `kubectl proxy`, with the user's own kubeconfig. Only `Kubectl.patch` and `Kubectl.delete` change anything."""
 
 import atexit
 import http.client
@@ -29,7 +29,7 @@ def is_rehearsed(workspace: Workspace) -> bool:
     from inferplan.rehearsal.cluster import status
 
     try:
-        return status(workspace.stack) == "running"
+        return status(workspace.cluster) == "running"
     except ClusterError:
         return False
 
@@ -86,6 +86,13 @@ class Kubectl:
             return f"There is no file {' or '.join(files)}. Set KUBECONFIG to your kubeconfig, or create one, on EKS: aws eks update-kubeconfig --name CLUSTER"
         remedy = remedy_for("kubectl", message).get("remedy", "Check with: {command}")
         return remedy.format(command=f"kubectl --context {self._context} get --raw {path}", context=self._context)
+
+    def delete(self, path: str) -> None:
+        """Send DELETE of an API path. Raises OperationError with the command to run."""
+        done = self.run("delete", "--raw", path)
+        if done.returncode:
+            problem = f"DELETE {path} failed: {one_line(done.stderr).rstrip('.')}"
+            raise OperationError(f"{problem}. Ask someone who may to run: kubectl --context {self._context} delete --raw {path}")
 
     @property
     def shown(self) -> str:

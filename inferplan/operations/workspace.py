@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferplan.components.platforms.spec import ExistingCluster
+from inferplan.kube.names import PRETEND, cluster_of
 from inferplan.operations.planning.simulated_nodes import simulated_objects
 from inferplan.operations.project import (
     SELECTION,
@@ -60,6 +61,11 @@ class Workspace:
         return self.typed if self.simulated else f"{self.typed} --engine rehearsal"
 
     @property
+    def cluster(self) -> str:
+        """The name of the stack's simulated cluster."""
+        return cluster_of(project_name(self.root), self.stack)
+
+    @property
     def simulated(self) -> bool:
         return self.settings.cluster.is_simulated
 
@@ -95,8 +101,10 @@ class Workspace:
 
         return record(self.program, **self.engine_input())
 
-    def apply(self, cluster: Cluster, *, listener: Listener, step: Progress, karpenter: bool = False) -> Outcome:
-        """Apply the stack to its simulated cluster and wait until it is ready; with `karpenter`, it adds the nodes of EKS Auto Mode."""
+    def apply(
+        self, cluster: Cluster, *, listener: Listener, step: Progress, karpenter: bool = False, kept: Collection[str] = ()
+    ) -> Outcome:
+        """Apply the stack to its simulated cluster and wait until it is ready; with `karpenter`, it adds the nodes of EKS Auto Mode. Namespaces that are `kept` stay."""
         from inferplan.operations.updating.buying import bought_pools, buying
         from inferplan.rehearsal.cluster.definitions import installer
         from inferplan.rehearsal.engine.apply.run import apply
@@ -104,7 +112,12 @@ class Workspace:
         pools = bought_pools(self.settings) if karpenter else {}
         with buying(self.settings, cluster, step) if pools else nullcontext():
             program = partial(self.rehearsed, bought=pools.keys())
-            settings = {"listener": listener, "ensure_crds": installer(cluster, step), "placeholders": self.secrets.placeholders}
+            settings = {
+                "listener": listener,
+                "ensure_crds": installer(cluster, step),
+                "placeholders": self.secrets.placeholders,
+                "kept": kept,
+            }
             return apply(program, cluster, **self.engine_input(), **settings)
 
     def program(self) -> None:
@@ -120,7 +133,7 @@ class Workspace:
         for manifest in simulated_objects(self.settings, bought=bought):
             kind, name = manifest["kind"], manifest["metadata"]["name"]
             version = manifest["apiVersion"] if "/" in manifest["apiVersion"] else f"core/{manifest['apiVersion']}"
-            pulumi.CustomResource(f"kubernetes:{version}:{kind}", f"pretend-{name}", manifest)
+            pulumi.CustomResource(f"kubernetes:{version}:{kind}", f"{PRETEND}{name}", manifest)
         REHEARSAL.set(True)  # in the context of this run alone
         self.program()
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from inferplan.components.gateway.keys import seed_weakness
 from inferplan.components.spec import KeyPath, SpecError
+from inferplan.kube.names import cluster_of
 from inferplan.kube.paths import value_at
 from inferplan.stackfile import imported_keys, public_examples
 from inferplan.stackfile.advice import advice, renamed_keys
@@ -80,7 +81,7 @@ def load(*, rehearsal: bool = False) -> Stack:
     secrets = StackSecrets(tuple(pulumi.Output.secret(seed) for seed in seeds.values()))
     for (consumer, version), key in sorted(keys.items()):
         secrets.imported_keys.setdefault(consumer, {})[version] = pulumi.Output.secret(key)
-    return Stack(name, settings, secrets, simulated_kubeconfig(name))
+    return Stack(name, settings, secrets, simulated_kubeconfig(cluster_of(pulumi.get_project(), name)))
 
 
 def _located(error: SpecError, file: StackFile | None) -> LocatedError:
@@ -113,8 +114,8 @@ def _public_seed_errors(key: str, seed: str, stack: str, file: StackFile | None,
         yield SpecError((key,), public_examples.rejection(why, stack, key))
 
 
-def simulated_kubeconfig(stack: str) -> str:
-    """The kubeconfig of the simulated cluster of `stack`: $INFERPLAN_KUBECONFIG, else where the rehearsal keeps it."""
+def simulated_kubeconfig(cluster: str) -> str:
+    """The kubeconfig of the simulated `cluster`: $INFERPLAN_KUBECONFIG, else where the rehearsal keeps it."""
     if named := os.environ.get("INFERPLAN_KUBECONFIG"):
         return named
     if state := os.environ.get("INFERPLAN_STATE_DIR"):
@@ -122,7 +123,7 @@ def simulated_kubeconfig(stack: str) -> str:
     else:
         base = os.environ.get("XDG_STATE_HOME")
         directory = (Path(base) if base else Path.home() / ".local" / "state") / "inferplan"
-    return str(directory.resolve() / "clusters" / stack / "kubeconfig")
+    return str(directory.resolve() / "clusters" / cluster / "kubeconfig")
 
 
 def _judge(config: Mapping[str, str], *, has_key_seed: bool, file: StackFile | None) -> tuple[StackSettings | None, list[LocatedError]]:

@@ -40,6 +40,8 @@ class StackSettings(Spec):
     """The Kubernetes cluster that everything runs on: existing, one of EKS, or simulated."""
     namespace: DnsLabel = NAMESPACE
     """The Kubernetes namespace that holds the models and the gateway."""
+    adopt_namespace: bool = False
+    """True uses a namespace that exists already. The stack does not create, label or delete it, sets no quota, and isolates only its own pods."""
     node_pools: dict[Name, NodePoolSpec]
     """Pools of nodes by name, each with its accelerator and size."""
     storage: dict[Name, StoreSpec] = {}

@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 
 from inferplan.components.objects.spec import is_namespaced
+from inferplan.kube.contents import CONTAINERS
 
 
 class ExtraObjects(pulumi.ComponentResource):
@@ -25,5 +26,7 @@ class ExtraObjects(pulumi.ComponentResource):
                 metadata.setdefault("namespace", namespace)
             version = str(manifest["apiVersion"])
             token = f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
-            pulumi.CustomResource(token, key, {**deepcopy(manifest), "metadata": metadata}, pulumi.ResourceOptions(parent=self))
+            # Others may have objects in it, which Pulumi would delete too: inferplan deletes it when it is empty.
+            options = pulumi.ResourceOptions(parent=self, retain_on_delete=True if manifest["kind"] in CONTAINERS else None)
+            pulumi.CustomResource(token, key, {**deepcopy(manifest), "metadata": metadata}, options)
         self.register_outputs({})

@@ -96,7 +96,7 @@ def _on_port(endpoint: Endpoint, port: int) -> Endpoint:
 
 def local_contract(workspace: Workspace) -> Contract | None:
     """The endpoints of the stack at its local gateway; None if that does not answer."""
-    ports = answering_ports(workspace.stack)
+    ports = answering_ports(workspace.cluster)
     spec = workspace.settings.gateway
     if not ports or spec is None:
         return None

@@ -106,8 +106,8 @@ Source = PrometheusSource | PodMetrics
 
 def reader_of(workspace: Workspace, context: str | None) -> Get:
     """The reads of the cluster that `inferplan status` would read. Raises OperationError if there is none."""
-    if context is None and status(workspace.stack) == "running":
-        return start(workspace.stack).get
+    if context is None and status(workspace.cluster) == "running":
+        return start(workspace.cluster).get
     if (name := context or workspace.context) is not None:
         return Kubectl(name).get
     raise OperationError(
@@ -119,8 +119,8 @@ def reader_of(workspace: Workspace, context: str | None) -> Get:
 def pod_source(workspace: Workspace, context: str | None, *, required: bool) -> PodMetrics | None:
     """The metrics pages of the pods, those of the stubs in a rehearsal that answers. Raises RequestError, or returns None unless `required`."""
     settings, endpoints = workspace.settings, contract_of(workspace.settings).endpoints
-    if context is None and (port := answering_ports(workspace.stack).get(METRICS)) is not None:
-        get = start(workspace.stack).get
+    if context is None and (port := answering_ports(workspace.cluster).get(METRICS)) is not None:
+        get = start(workspace.cluster).get
         return PodMetrics(settings, endpoints, lambda pod, _: answer_of(f"http://127.0.0.1:{port}/pods/{pod}/metrics") or "", get)
     if not required:
         return None

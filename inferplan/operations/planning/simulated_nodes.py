@@ -22,14 +22,14 @@ def needs_cpu_nodes(settings: StackSettings) -> bool:
 
 
 def simulated_objects(settings: StackSettings, *, bought: Collection[str] = ()) -> list[dict[str, Any]]:
-    """The nodes (Karpenter adds those of the pools `bought`), runtime classes and claims that a rehearsal adds to the stack."""
+    """The nodes (Karpenter adds those of the pools `bought`), runtime classes, namespace and claims that a rehearsal adds to the stack."""
     from inferplan.components.nodes.fake_nodes import fake_runtime_classes, runtime_classes_of
 
     pools, wanted = settings.node_pools, nodes_wanted(settings)
     nodes = stack_nodes(settings, {name: wanted[name] for name, pool in pools.items() if not pool.is_fake and name not in bought})
     # The stack itself declares the runtime classes of nodes that it creates.
     existing = {name: pool for name, pool in pools.items() if not pool.creates_nodes}
-    return [*nodes, *fake_runtime_classes(runtime_classes_of(existing)), *_claims(settings)]
+    return [*nodes, *fake_runtime_classes(runtime_classes_of(existing)), *_namespace(settings), *_claims(settings)]
 
 
 def stack_nodes(settings: StackSettings, counts: Mapping[str, int | None]) -> list[dict[str, Any]]:
@@ -40,6 +40,11 @@ def stack_nodes(settings: StackSettings, counts: Mapping[str, int | None]) -> li
     where = settings.cluster.location
     nodes = [node for name, pool, count in pools for node in fake_nodes(name, pool, count=count, location=pool.location(where))]
     return [*nodes, *cpu_nodes(CPU_NODES if needs_cpu_nodes(settings) else 0)]
+
+
+def _namespace(settings: StackSettings) -> list[dict[str, Any]]:
+    """The namespace of a stack that adopts it."""
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings.namespace}}] if settings.adopt_namespace else []
 
 
 def _claims(settings: StackSettings) -> list[dict[str, Any]]:

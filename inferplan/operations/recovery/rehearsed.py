@@ -12,9 +12,9 @@ from inferplan.rehearsal.cluster import Cluster
 def running_cluster(workspace: Workspace) -> Cluster:
     from inferplan.rehearsal.cluster import start, status
 
-    if status(workspace.stack) == "absent":
+    if status(workspace.cluster) == "absent":
         raise UnsettledError(f"{workspace.stack} has no simulated cluster. Bring it up with: inferplan up {workspace.rehearsal_arguments}")
-    return start(workspace.stack)
+    return start(workspace.cluster)
 
 
 def findings(cluster: Cluster) -> Iterator[str]:

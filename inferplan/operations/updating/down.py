@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from inferplan.components.naming import NAMESPACE
-from inferplan.operations.errors import RequestError
+from inferplan.kube.contents import foreign_contents
+from inferplan.kube.names import cluster_of
+from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.live import LiveCluster
-from inferplan.operations.project import child_environment, project_root, stack_file, stack_name
+from inferplan.operations.project import project_name, project_root, stack_file, stack_name
 from inferplan.operations.recovery.pulumi_stack import cancel_dead_locks
 from inferplan.operations.updating import pulumi_cli
-from inferplan.operations.updating.update import UpdateOptions, live_cluster
+from inferplan.operations.updating.containers import containers_of
+from inferplan.operations.updating.update import UpdateOptions, real_target, simulated_target
 from inferplan.rehearsal.progress import Progress
 from inferplan.stackfile.reader import PROJECT, read_stack
 
@@ -36,21 +39,27 @@ class ExistingStack:
     """A stack to remove, even if its file has errors."""
 
     name: str
+    cluster: str
+    """The name of its simulated cluster."""
     simulated: bool
     namespace: str
     context: str | None = None
+    old_cluster: str = ""
+    """A cluster of the same stack that an earlier version of inferplan made; "" if there is none."""
 
 
 def existing_stack(stack: str) -> ExistingStack:
     """The stack to remove. Its file may be gone if its simulated cluster is not. Raises RequestError for an unknown stack, and outside of any project."""
+    from inferplan.operations.simulated_cluster import old_cluster
     from inferplan.rehearsal.cluster import clusters
 
     root = project_root()
     try:
         path = stack_file(root, stack)
     except RequestError:
-        if stack in clusters():
-            return ExistingStack(name=stack, simulated=True, namespace=NAMESPACE)
+        for cluster in (cluster_of(project_name(root), stack), stack):
+            if cluster in clusters():
+                return ExistingStack(name=stack, cluster=cluster, simulated=True, namespace=NAMESPACE)
         raise
     if not path.is_file():
         raise RequestError(f"There is no file {path}. Give the name of a stack, or the path of its file")
@@ -58,9 +67,11 @@ def existing_stack(stack: str) -> ExistingStack:
     cluster = config.get("cluster") if isinstance(config.get("cluster"), dict) else {}
     return ExistingStack(
         name=stack_name(path),
+        cluster=cluster_of(project_name(root), stack_name(path)),
         simulated=cluster.get("provider") == "simulated",
         namespace=str(config.get("namespace") or NAMESPACE),
         context=cluster.get("context"),
+        old_cluster=old_cluster(project_name(root), stack_name(path)),
     )
 
 
@@ -84,28 +95,51 @@ def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], N
     from inferplan.rehearsal.cluster import start
     from inferplan.rehearsal.serving.programs import end
 
-    environment, live = child_environment(), None
     arguments = ["--yes", "--skip-preview"]
     if stack.simulated:
-        end(stack.name)
-        cluster = start(stack.name)
-        environment, live = pulumi_cli.simulated_environment(cluster), LiveCluster(cluster.get)
+        end(stack.cluster)
+        cluster = start(stack.cluster)
+        target = simulated_target(cluster)
     else:
         # A real stack that was rehearsed here has a simulated cluster too, and is destroyed only when the user confirms.
         options.check_confirmation(f"inferplan down {stack.name}")
-        live = live_cluster(stack.name, stack.context)
+        target = real_target(stack.name, stack.context)
         # Without --exclude-protected Pulumi rejects the whole destroy if one resource is protected, and stores are by default.
         # It takes --target or --exclude-protected, not both.
         arguments = [*([] if options.targets else ["--exclude-protected"]), *(["--yes"] if options.yes else [])]
-    for lock in cancel_dead_locks(stack.name, environment):
+    for lock in cancel_dead_locks(stack.name, target.environment):
         say(f"{stack.name} was locked by {lock}, which no longer runs; the lock is cancelled")
-    with naming_blockers(live, stack.namespace, say):
-        pulumi_cli.run(["destroy", "--stack", stack.name, *arguments, *options.pulumi_arguments()], environment, output=options.output)
+    containers = containers_of(stack.name, target.environment, target.live, target.delete, kept=options.keep_namespace)
+    leaving = containers.leaving()
+    containers.check(leaving, f"inferplan down {stack.name}", whole=not options.targets)
+    with naming_blockers(target.live, stack.namespace, say):
+        pulumi_cli.run(
+            ["destroy", "--stack", stack.name, *arguments, *options.pulumi_arguments()], target.environment, output=options.output
+        )
+        containers.remove(leaving, say)
     if not stack.simulated:
         say(_PROTECTED.format(stack=stack.name))
 
 
-def empty_cluster(name: str, *, listener: Listener, step: Progress) -> Outcome:
+def check_cluster_contents(name: str, command: str) -> None:
+    """Raise OperationError if the running simulated cluster `name` has objects in the stack's namespaces that no rehearsal created."""
+    from inferplan.operations.simulated_cluster import namespaces_of
+    from inferplan.rehearsal.cluster import start, status
+    from inferplan.rehearsal.engine.apply.journal import load
+    from inferplan.rehearsal.engine.apply.prune import identity_of
+
+    if status(name) != "running":
+        return
+    cluster = start(name)
+    own = {identity_of(each) for each in load(cluster.directory, cluster.uid)[0]}
+    contents = (foreign_contents(cluster.get, ("", "Namespace", "", each), own) for each in namespaces_of(cluster))
+    if problems := [str(each) for each in contents if each.foreign]:
+        remedy = f"To delete the simulated cluster with everything in it: {command} --cluster --yes"
+        raise OperationError("\n".join([*problems, f"Nothing was deleted. {remedy}"]))
+
+
+def empty_cluster(name: str, *, listener: Listener, step: Progress, keep_namespace: bool = False) -> Outcome:
+    from inferplan.operations.simulated_cluster import namespaces_of
     from inferplan.rehearsal.cluster import start
     from inferplan.rehearsal.cluster.karpenter import ending
     from inferplan.rehearsal.engine.apply.run import down
@@ -114,7 +148,7 @@ def empty_cluster(name: str, *, listener: Listener, step: Progress) -> Outcome:
     end(name)
     cluster = start(name, step)
     with ending(cluster, step):
-        return down(cluster, listener=listener)
+        return down(cluster, listener=listener, kept=namespaces_of(cluster) if keep_namespace else ())
 
 
 # Kubernetes sets the deletion time after the grace period, in which our pods drain; this is extra time for the kubelet.

@@ -49,14 +49,14 @@ def main(stack: str, path: Path) -> int:
 
 def _run(stack: str, diary: Diary) -> None:
     from inferplan.operations.local_gateway.gateway import LocalGateway
+    from inferplan.operations.simulated_cluster import own_cluster
     from inferplan.operations.workspace import open_workspace
-    from inferplan.rehearsal.cluster import start
     from inferplan.rehearsal.progress import silent
 
     workspace = open_workspace(stack)
     for name, spec in workspace.settings.models.items():
         diary.write("model", name=name, seconds=_load_seconds(spec))
-    cluster, local = start(workspace.stack), LocalGateway(workspace, profile=[_PROFILE])
+    cluster, local = own_cluster(workspace), LocalGateway(workspace, profile=[_PROFILE])
     with _observed(cluster, diary):
         outcome = workspace.apply(cluster, listener=local.following(cluster, lambda event: _note(diary, event)), step=silent)
     if local.problem:

@@ -4,7 +4,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -12,10 +12,11 @@ from typing import Any
 
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.kubectl import Kubectl
-from inferplan.operations.live import LiveCluster
+from inferplan.operations.live import LiveCluster, ObjectKey, label
 from inferplan.operations.project import child_environment
 from inferplan.operations.recovery.declared import declared_keys
 from inferplan.operations.updating import pulumi_cli
+from inferplan.operations.updating.containers import containers_of
 from inferplan.operations.updating.preflight import check_operators, check_rights
 from inferplan.operations.workspace import Workspace
 from inferplan.policies.engine.report import Report
@@ -35,6 +36,7 @@ class UpdateOptions:
     yes: bool = False
     refresh: bool | None = None
     targets: tuple[str, ...] = ()
+    keep_namespace: bool = False
     output: int | None = None
 
     def pulumi_arguments(self) -> list[str]:
@@ -63,6 +65,8 @@ class UpdateTarget:
     environment: Mapping[str, str]
     live: LiveCluster | None
     patch_volume: Callable[[str, Mapping[str, Any]], None] | None = None
+    delete: Callable[[str], None] | None = None
+    """Sends DELETE of an API path."""
     simulated: Cluster | None = None
     context: str | None = None
 
@@ -73,14 +77,19 @@ def update_target(workspace: Workspace, context: str | None = None, *, step: Pro
         return _simulated(workspace, step)
     context = context or workspace.context
     kubectl = _kubectl(workspace.stack, context)
-    live, patch = (None, None) if kubectl is None else (LiveCluster(kubectl.get), partial(kubectl.patch, "pv"))
-    return UpdateTarget(environment=child_environment(), live=live, patch_volume=patch, context=context)
+    return _real(kubectl, context)
 
 
-def live_cluster(stack: str, context: str | None) -> LiveCluster | None:
-    """The cluster of `context`, or without one the cluster that the stack created. None if neither is known or kubectl is missing."""
-    kubectl = _kubectl(stack, context)
-    return None if kubectl is None else LiveCluster(kubectl.get)
+def _real(kubectl: Kubectl | None, context: str | None) -> UpdateTarget:
+    if kubectl is None:
+        return UpdateTarget(environment=child_environment(), live=None, context=context)
+    patch, live = partial(kubectl.patch, "pv"), LiveCluster(kubectl.get)
+    return UpdateTarget(environment=child_environment(), live=live, patch_volume=patch, delete=kubectl.delete, context=context)
+
+
+def real_target(stack: str, context: str | None) -> UpdateTarget:
+    """The cluster of `context`, or without one the cluster that the stack created. Without either, or kubectl, it cannot be read."""
+    return _real(_kubectl(stack, context), context)
 
 
 def _kubectl(stack: str, context: str | None) -> Kubectl | None:
@@ -105,14 +114,21 @@ def created_cluster(stack: str) -> Kubectl | None:
 
 
 def _simulated(workspace: Workspace, step: Progress) -> UpdateTarget:
-    from inferplan.rehearsal.cluster import start
+    from inferplan.operations.simulated_cluster import own_cluster
 
     _check_passphrase(workspace)
-    cluster = start(workspace.stack, step)
-    environment = pulumi_cli.simulated_environment(cluster)
-    pulumi_cli.answer(["stack", "select", "--create", workspace.stack], environment)
+    cluster = own_cluster(workspace, step)
+    pulumi_cli.answer(["stack", "select", "--create", workspace.stack], pulumi_cli.simulated_environment(cluster))
+    return simulated_target(cluster)
+
+
+def simulated_target(cluster: Cluster) -> UpdateTarget:
     return UpdateTarget(
-        environment=environment, live=LiveCluster(cluster.get), patch_volume=partial(patch_simulated_volume, cluster), simulated=cluster
+        environment=pulumi_cli.simulated_environment(cluster),
+        live=LiveCluster(cluster.get),
+        patch_volume=partial(patch_simulated_volume, cluster),
+        delete=partial(_delete_simulated, cluster),
+        simulated=cluster,
     )
 
 
@@ -132,13 +148,53 @@ def patch_simulated_volume(cluster: Cluster, name: str, patch: Mapping[str, Any]
         api.request("PATCH", f"/api/v1/persistentvolumes/{name}", patch, media="application/merge-patch+json")
 
 
+def _delete_simulated(cluster: Cluster, path: str) -> None:
+    with closing(cluster.api()) as api:
+        api.request("DELETE", path)
+
+
+def update(workspace: Workspace, target: UpdateTarget, recording: Recording, options: UpdateOptions, say: Callable[[str], None]) -> None:
+    """Run `pulumi up`, and delete the namespaces that the stack leaves if nothing of others is in them. Raises OperationError."""
+    settings, declared = workspace.settings, declared_keys(recording, workspace.settings.namespace)
+    containers = containers_of(workspace.stack, target.environment, target.live, target.delete, kept=options.keep_namespace)
+    adopted = [ObjectKey("v1", "Namespace", "", settings.namespace)] if settings.adopt_namespace else []
+    leaving = containers.leaving([*declared, *adopted])
+    containers.check(leaving, f"inferplan up {workspace.typed}", whole=not options.targets)
+    containers.remove_leftovers(declared, say)
+    pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
+    containers.remove(leaving, say)
+
+
 def check_target(workspace: Workspace, target: UpdateTarget, recording: Recording) -> None:
     if target.live is None:
         return
+    if workspace.settings.adopt_namespace:
+        _check_adopted(workspace, target.live)
     objects = declared_keys(recording, workspace.settings.namespace)
     check_operators(objects, target.live, stack=workspace.typed, simulated=workspace.simulated)
     if target.context is not None:
         check_rights(objects, target.live, target.context, stack=workspace.typed)
+
+
+def _check_adopted(workspace: Workspace, live: LiveCluster) -> None:
+    name = workspace.settings.namespace
+    if live.find(ObjectKey("v1", "Namespace", "", name)) is None:
+        raise OperationError(
+            f"Namespace {name} does not exist, and adoptNamespace says that it does. Nothing was changed. "
+            f"Create it: kubectl create namespace {name}, or remove adoptNamespace from {workspace.file.shown_path}"
+        )
+
+
+def lacking_labels(recording: Recording, live: LiveCluster) -> Iterator[str]:
+    """A sentence for each adopted namespace whose labels are not those that the stack would set."""
+    for each in recording:
+        spec = each.inputs.get("spec") if each.type.startswith("inferplan:namespace:") else None
+        if isinstance(spec, Mapping) and spec.get("adopted"):
+            namespace = live.find(ObjectKey("v1", "Namespace", "", spec["name"])) or {"metadata": {}}
+            lacking = [f"{key}={value}" for key, value in spec["labels"].items() if label(namespace, key) != value]
+            if lacking:
+                command = f"kubectl label namespace {spec['name']} --overwrite {' '.join(lacking)}"
+                yield f"the stack changes no label of the adopted namespace {spec['name']}; if its other pods allow it, run: {command}"
 
 
 def violation_error(report: Report) -> OperationError:

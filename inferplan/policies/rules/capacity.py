@@ -10,6 +10,7 @@ from inferplan.policies.engine.fields import MalformedFieldError
 from inferplan.policies.engine.resource import Stack
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE
+from inferplan.policies.subjects.networks import NETWORK_POLICY
 from inferplan.policies.subjects.placement import cluster_queue_of, demand_of, fits_on, local_queue, local_queues, nodes_of, queue_of
 from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
 from inferplan.policies.subjects.workloads import (
@@ -175,7 +176,8 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
     from decimal import Decimal
 
     budgets = []
-    for namespace in stack.of("kubernetes:core:Namespace"):
+    # A stack in a namespace of others has its budget on its network policy.
+    for namespace in stack.of("kubernetes:core:Namespace", NETWORK_POLICY):
         with stack.unreadable:
             budget = namespace.at("metadata", "annotations", MONTHLY_BUDGET)
             budgets += [] if budget.absent else [budget]

@@ -102,10 +102,10 @@ def _is_every_pod(peer: Field) -> bool:
     return not is_narrow(peer.at("namespaceSelector")) and not is_narrow(peer.at("podSelector"))
 
 
-def isolates(policy: Resource, side: str) -> bool:
-    """True if a policy denies that side for all pods of its namespace by default. Raises FieldError."""
+def isolates(policy: Resource, side: str, *, some: bool = False) -> bool:
+    """True if a policy denies that side by default for all pods of its namespace, or for `some` of them. Raises FieldError."""
     pods = policy.at("spec", "podSelector")
-    if side not in sides_of(policy) or pods.at("matchLabels").value or pods.at("matchExpressions").value:
+    if side not in sides_of(policy) or (not some and (pods.at("matchLabels").value or pods.at("matchExpressions").value)):
         return False
     peers_at, rules = ("from", policy.at("spec", "ingress")) if side == "Ingress" else ("to", policy.at("spec", "egress"))
     for rule in rules.each():

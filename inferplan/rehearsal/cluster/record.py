@@ -22,7 +22,7 @@ from inferplan.rehearsal.files import read_json, state_directory, write_atomical
 
 Outcome = Literal["created", "reused", "repaired", "recreated"]
 _FORMAT = 1
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+_NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,32}\.)?[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,7 @@ _SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease"
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
-    if settings.namespace in _SYSTEM_NAMESPACES:
-        yield SpecError(("namespace",), f"Namespace {settings.namespace!r} belongs to Kubernetes. Use another one, for example inference.")
-    if settings.namespace == settings.cluster.controllers_namespace:
-        reserved = f"Namespace {settings.namespace!r} is reserved for the controllers of the cluster."
-        yield SpecError(("namespace",), f"{reserved} Use another one, for example inference.")
+    yield from _namespace_errors(settings)
     for name, owner in _reserved(settings):
         if name in settings.models:
             yield SpecError(("models", name), f"{name!r} is reserved for {owner}. Rename the model.")
@@ -43,6 +39,18 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
             yield SpecError(("models", name), f"{problem} the StatefulSets of its pods allow {longest}. Shorten it.")
     yield from _claimed_twice(settings)
     yield from _shared_locations(settings)
+
+
+def _namespace_errors(settings: StackSettings) -> Iterator[SpecError]:
+    if settings.namespace in _SYSTEM_NAMESPACES:
+        yield SpecError(("namespace",), f"Namespace {settings.namespace!r} belongs to Kubernetes. Use another one, for example inference.")
+    declared = [each["metadata"] for each in settings.extra_objects.values() if each["kind"] == "Namespace"]
+    if settings.adopt_namespace and any(isinstance(each, dict) and each.get("name") == settings.namespace for each in declared):
+        problem = f"adoptNamespace is true, but extraObjects declares the namespace {settings.namespace!r}."
+        yield SpecError(("adoptNamespace",), f"{problem} Remove one of them.")
+    if settings.namespace == settings.cluster.controllers_namespace:
+        reserved = f"Namespace {settings.namespace!r} is reserved for the controllers of the cluster."
+        yield SpecError(("namespace",), f"{reserved} Use another one, for example inference.")
 
 
 def _reserved(settings: StackSettings) -> Iterator[tuple[str, str]]:

@@ -27,7 +27,7 @@ def down(tmp_path):
         folder, asked = tmp_path / "bin", tmp_path / "asked"
         folder.mkdir()
         pulumi = folder / "pulumi"
-        pulumi.write_text(f'#!/bin/sh\n[ "$1" = stack ] && exit 1\necho "$@" >> {asked}\nexit {ends_with}\n')
+        pulumi.write_text(f'#!/bin/sh\n[ "$1" = stack ] && echo "no stack named" >&2 && exit 1\necho "$@" >> {asked}\nexit {ends_with}\n')
         pulumi.chmod(0o755)
         environment = {
             **os.environ,
@@ -94,7 +94,7 @@ def test_ctrl_c_lets_pulumi_end_what_is_under_way_and_give_back_its_lock(tmp_pat
     pulumi = tmp_path / "pulumi"
     # A second of clean-up after the signal, as an engine needs that waits for its provider.
     pulumi.write_text(
-        f"#!/bin/sh\n[ $1 = stack ] && exit 1\ntrap 'sleep 1; touch {ended}; exit 255' INT\ntouch {started}\nwhile :; do sleep 0.05; done\n"
+        f"#!/bin/sh\n[ $1 = stack ] && echo no stack named >&2 && exit 1\ntrap 'sleep 1; touch {ended}; exit 255' INT\ntouch {started}\nwhile :; do sleep 0.05; done\n"
     )
     pulumi.chmod(0o755)
     environment = {

@@ -9,7 +9,7 @@ import pytest
 
 from inferplan.components.platforms.aws.access import _kubeconfig
 from inferplan.operations.errors import OperationError
-from inferplan.operations.updating import down, pulumi_cli
+from inferplan.operations.updating import containers, down, pulumi_cli
 from inferplan.operations.updating.update import UpdateOptions, created_cluster
 
 CONFIG = json.dumps(_kubeconfig(name="prod", region="us-east-1", endpoint="https://acme.test", authority="Q0E="))
@@ -72,6 +72,7 @@ def test_down_names_what_blocks_it_on_the_cluster_of_the_state(monkeypatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("PULUMI_BACKEND_URL", tmp_path.as_uri())
     monkeypatch.setattr(pulumi_cli, "answer", lambda *_: state(provider(CONFIG)))
+    monkeypatch.setattr(containers, "answer", lambda *_: state(provider(CONFIG)))
     monkeypatch.setattr(pulumi_cli, "run", lambda *_, **__: None)
     watched = []
 

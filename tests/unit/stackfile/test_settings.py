@@ -85,7 +85,7 @@ def test_an_empty_gateway_is_no_gateway(tmp_path):
         ("pool: l40s", "pool: l40s\n      consumers: [a, 1]", "s.yaml:12:22: models.chat.consumers[1]: 1 is not valid. Expected text. Quote it: '1'"),
         ("size: 16Gi", "size: 16GB", "s.yaml:10:45: models.chat.weights.size: '16GB' is not valid. Expected a size, for example 16Gi (16 GiB)."),
         ("pool: l40s", "pool: l40s\n      image: vllm", "s.yaml:12:7: models.chat.image: 'vllm' has no tag, so it can change. "),
-        ("  inferplan:models:", "  inferplan:model:", "s.yaml:7:3: model: Unknown field 'model'. Did you mean 'models'? Allowed fields: apiKeySeed, benchmark, budget, cluster, "),
+        ("  inferplan:models:", "  inferplan:model:", "s.yaml:7:3: model: Unknown field 'model'. Did you mean 'models'? Allowed fields: adoptNamespace, apiKeySeed, benchmark, budget, cluster, "),
         ("  inferplan:apiKeySeed: {secure: v1:x:y}\n", "", "s.yaml:1:1: apiKeySeed: "),
         ("  inferplan:cluster: {provider: simulated}\n", "", "s.yaml:1:1: cluster: Missing required field. The Kubernetes cluster"),
     ],

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+from inferplan.kube.names import PRETEND
 from inferplan.rehearsal.cluster.api import ApiError
-from inferplan.rehearsal.engine.apply.inventory import Inventory
+from inferplan.rehearsal.engine.apply.inventory import Inventory, is_applied
 from inferplan.rehearsal.engine.apply.journal import ADOPTED, Entry, Journal
 from inferplan.rehearsal.engine.apply.objects import Manner, Object, Objects, Result
 from inferplan.rehearsal.engine.apply.operators import reconcile
@@ -96,11 +97,23 @@ class Applier:
         return answer
 
     def _object(self, registration: Registration, state: ResourceState, target: Target) -> Realized:
+        if (existing := self._existing(registration, target)) is not None:
+            return existing
         with self.objects.waiter.watching.idle.busy():
             key, result = self._apply(registration, state, target)
         live = self._await(registration, target, result)
         name = f"{key.namespace}/{key.name}" if key.namespace else key.name
         return Realized(id=name, outputs=_outputs(live, registration.inputs))
+
+    def _existing(self, registration: Registration, target: Target) -> Realized | None:
+        """The object that a rehearsal would add, if somebody else created it: it is used as it is, and never changed or deleted."""
+        if not registration.name.startswith(PRETEND):
+            return None
+        key = Key(target.kind, target.namespace, target.name)
+        live = self.objects.get(self.objects.resource(registration.inputs["apiVersion"], target.kind), key)
+        if live is None or is_applied(live):
+            return None
+        return Realized(id=f"{key.namespace}/{key.name}".lstrip("/"), outputs=_outputs(live, registration.inputs))
 
     def _apply(self, registration: Registration, state: ResourceState, target: Target) -> tuple[Key, Result]:
         inputs = registration.inputs
@@ -110,7 +123,7 @@ class Applier:
         key = Key(inputs["kind"], namespace, target.name)
         current = self._inventory.current(registration, key)
         earlier = current if current is not None and current.key == key else None
-        if earlier is None:
+        if earlier is None and not registration.name.startswith(PRETEND):
             conflict = self._inventory.conflict(key, registration, self.objects.get(resource, key))
             if conflict is not None:
                 raise conflict

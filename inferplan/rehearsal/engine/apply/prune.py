@@ -3,9 +3,10 @@
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Final
 
+from inferplan.kube.contents import CONTAINERS, Identity, foreign_contents
 from inferplan.rehearsal.engine.apply.journal import Entry, Journal
 from inferplan.rehearsal.engine.apply.objects import Objects
 from inferplan.rehearsal.engine.wait.object_events import ApplyFailed, Deleted, Deleting, Failed, Target
@@ -13,6 +14,7 @@ from inferplan.rehearsal.engine.wait.timeouts import limit_of
 from inferplan.rehearsal.errors import ObjectFailed
 from inferplan.tables import table
 
+_KEEP: Final = "move or delete these objects, or repeat the command with --keep-namespace, which leaves all of them where they are"
 _RANKS: Final = table("rehearsal/engine/apply/ranks.toml")
 
 
@@ -43,6 +45,10 @@ def _waves(entries: list[Entry]) -> list[list[Entry]]:
     return groups
 
 
+def identity_of(entry: Entry) -> Identity:
+    return entry.api_version.rpartition("/")[0], *astuple(entry.key)
+
+
 def target_of(entry: Entry) -> Target:
     return Target(entry.key.kind, entry.key.namespace, entry.key.name, entry.urn)
 
@@ -53,19 +59,35 @@ class Pruner:
 
     objects: Objects
     journal: Journal
+    kept: Collection[str] = ()
+    """Names of namespaces and definitions that stay, and are forgotten."""
     workers: int = 64
+    _entries: Collection[Entry] = ()
     _failures: list[Failed] = field(default_factory=list)
     _deleted: list[Target] = field(default_factory=list)
 
     def prune(self, entries: Collection[Entry], *, reason: str) -> tuple[Target, ...]:
         """Delete `entries`. The dependencies of an object that cannot be deleted stay. Raises ApplyFailed at the end."""
         blocked: set[str] = set()
+        for each in (each for each in entries if each.key.kind in CONTAINERS and each.key.name in self.kept):
+            self.journal.gone(each.key)
+        entries = [each for each in entries if each.key in self.journal.entries()]
+        self._entries = entries
+        self._check_contents(entries)
         with ThreadPoolExecutor(self.workers, thread_name_prefix="delete") as pool:
             for wave in waves(entries):
                 self._delete_wave(pool, [each for each in wave if each.urn not in blocked], reason, blocked)
         if self._failures:
             raise ApplyFailed(self._failures, ())
         return tuple(self._deleted)
+
+    def _check_contents(self, entries: Collection[Entry]) -> None:
+        """Raise ApplyFailed before anything is deleted if an object that the run did not create would be deleted with its container."""
+        for each in (each for each in entries if each.key.kind in CONTAINERS):
+            if contents := foreign_contents(self.objects.api.get, identity_of(each), self._own(each)):
+                self._failures.append(Failed(target=target_of(each), message=f"{contents}\nNothing was deleted", remedy=_KEEP))
+        if self._failures:
+            raise ApplyFailed(self._failures, ())
 
     def _delete_wave(self, pool: ThreadPoolExecutor, wave: Sequence[Entry], reason: str, blocked: set[str]) -> None:
         running: dict[Future[tuple[bool, float]], Entry] = {pool.submit(self._delete, each, reason): each for each in wave}
@@ -83,6 +105,20 @@ class Pruner:
                     self._deleted.append(target)
                     self.objects.waiter.listener(Deleted(target=target, seconds=seconds))
 
+    def _check_empty(self, entry: Entry) -> None:
+        """Raise ObjectFailed if somebody put an object into the container since the run began to delete."""
+        if contents := foreign_contents(self.objects.api.get, identity_of(entry), self._own(entry), after=True):
+            raise ObjectFailed(str(contents), _KEEP)
+
+    def _own(self, container: Entry) -> set[Identity]:
+        """The objects that this run deletes, and those of the stack of `container`."""
+        stack = container.urn.split("::")[:2]
+        return {
+            identity_of(each)
+            for each in (*self._entries, *self.journal.entries().values())
+            if each in self._entries or each.urn.split("::")[:2] == stack
+        }
+
     def _delete(self, entry: Entry, reason: str) -> tuple[bool, float]:
         """Returns True if the object existed, and the seconds until it was gone."""
         began = time.monotonic()
@@ -92,6 +128,8 @@ class Pruner:
         except LookupError:
             live = None  # the kind was deleted with its definition, and so were its objects
         else:
+            if live is not None and entry.key.kind in CONTAINERS:
+                self._check_empty(entry)
             if live is not None:
                 self.objects.waiter.listener(Deleting(target=target_of(entry), reason=reason + _difference(entry)))
                 self.objects.delete(entry.key, resource, live, limit_of(entry.state.delete_timeout))
@@ -100,6 +138,8 @@ class Pruner:
 
 
 def _difference(entry: Entry) -> str:
+    if entry.key.kind in CONTAINERS:
+        return ""  # Pulumi leaves it, and the command that removes the stack deletes it as this one does
     if entry.state.protect:
         return " (it is protected: a real update would fail)"
     if entry.state.retain_on_delete:

@@ -114,12 +114,13 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
     ensure_crds: Callable[[str], bool] | None = None,
     root: Path | None = None,
     placeholders: bool = False,
+    kept: Collection[str] = (),
 ) -> Outcome:
     """Apply what `program` declares to `cluster`, and wait until it is ready. Objects of other stacks stay.
 
     `listener` gets one event at a time, from other threads, and must be quick. `ensure_crds(group)` is called when the
     cluster lacks a kind of an API group; it returns True if it installed the group's definitions. With `placeholders` instead of
-    the stack's secrets, existing secrets stay as they are.
+    the stack's secrets, existing secrets stay as they are. Namespaces and definitions that are `kept` are never deleted.
 
     Raises ForeignClusterError, BusyError, ProgramFailed, ApplyFailed, DiskFullError, and KeyboardInterrupt (nothing keeps
     running; the next run continues).
@@ -143,7 +144,7 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
             raise ApplyFailed(applier.failures, applier.skipped)
         ours = f"urn:pulumi:{stack}::{project}::"
         stale = [each for key, each in journal.entries().items() if key not in applier.declared and each.urn.startswith((ours, ADOPTED))]
-        deleted = Pruner(objects=objects, journal=journal).prune(stale, reason="no longer declared")
+        deleted = Pruner(objects=objects, journal=journal, kept=kept).prune(stale, reason="no longer declared")
         renamed = {target.urn for target in applier.changes["replaced"]}
         return Outcome(
             **{change: tuple(targets) for change, targets in applier.changes.items()},
@@ -153,15 +154,15 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
         )
 
 
-def down(cluster: Cluster, *, listener: Listener = silent) -> Outcome:
+def down(cluster: Cluster, *, listener: Listener = silent, kept: Collection[str] = ()) -> Outcome:
     """Delete everything that `apply` created, in reverse, protected resources too. Raises ForeignClusterError, BusyError, ApplyFailed."""
     began = time.monotonic()
     with _session(cluster, listener, None, "down") as (objects, journal):
         # The session adopted what the journal may lack, so no applied object has another kind than these.
         entries = list(journal.entries().values())
-        deleted = Pruner(objects=objects, journal=journal).prune(entries, reason="the stack is taken down")
+        deleted = Pruner(objects=objects, journal=journal, kept=kept).prune(entries, reason="the stack is taken down")
         remaining = unrecorded(objects.api, (), {each.key.kind for each in entries})
-        left = tuple(Target(key.kind, key.namespace, key.name, "") for key, _ in remaining)
+        left = tuple(Target(key.kind, key.namespace, key.name, "") for key, _ in remaining if key.name not in kept)
         return Outcome(deleted=deleted, left=left, seconds=time.monotonic() - began)
 
 
