@@ -13,7 +13,7 @@ import pulumi
 from inferplan.components.handles import Endpoint
 from inferplan.components.kubernetes import CustomResource, core, networking
 from inferplan.components.monitoring.dashboards import dashboards
-from inferplan.components.monitoring.objectives import WatchedModel, unmeasured
+from inferplan.components.monitoring.objectives import WatchedModel, approximated, unmeasured
 from inferplan.components.monitoring.pod_monitors import pod_monitors
 from inferplan.components.monitoring.rules import RULES, WatchedStack, rule_groups
 from inferplan.components.monitoring.spec import DashboardsSpec, MonitoringSpec, PrometheusLogin
@@ -107,6 +107,9 @@ def _unwatched(spec: MonitoringSpec, models: Sequence[WatchedModel]) -> Iterator
     for model in models if spec.rules is not None else ():
         for objective in unmeasured(model):
             yield f"{model.name}: no metric of engine {model.engine} measures slo.{objective}, so no alert watches it"
+        for objective, seconds in approximated(model):
+            written = getattr(model.slo, objective)
+            yield f"{model.name}: the metrics of engine {model.engine} measure slo.{objective} {written} at {seconds:g} s; no slower request counts as kept"
 
 
 def _login(login: PrometheusLogin, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions) -> None:

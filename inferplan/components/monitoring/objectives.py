@@ -8,6 +8,8 @@ from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.kube.quantity import milliseconds_of
 
 WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
+_LONG_WINDOWS = ("1h", "6h", "1d", "3d")
+"""Windows in which a burn-rate alert requires a least number of requests."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,19 @@ def objectives(model: WatchedModel, namespace: str) -> Iterator[Rule]:
             labels = {"namespace": namespace, "model": model.name, "slo": slo}
             yield rule("slo_budget", f"vector({budget:g})", **labels)
             yield from (rule(f"slo_errors:ratio_rate{window}", share, **labels) for window, share in shares.items())
+            for window in _LONG_WINDOWS:
+                yield rule(f"slo_requests:increase{window}", _requests(model, namespace, slo, window), **labels)
+
+
+def approximated(model: WatchedModel) -> Iterator[tuple[str, float]]:
+    """Yield each objective of `model` that its histogram measures at a longer time, with that time in seconds."""
+    for slo in ("ttft", "itl"):
+        if slo in _budgets(model.slo):
+            limit = milliseconds_of(getattr(model.slo, slo)) / 1000
+            for source in sources_of(f"{slo}_seconds", [model.engine]):
+                bound = _bound(source, model.engine, limit)
+                if bound is not None and abs(bound / factor_of(source) - limit) > 1e-9 * limit:
+                    yield slo, bound / factor_of(source)
 
 
 def unmeasured(model: WatchedModel) -> list[str]:
@@ -49,7 +64,7 @@ def _share(model: WatchedModel, namespace: str, slo: str, window: str) -> str:
     if slo != "availability":
         limit = milliseconds_of(getattr(model.slo, slo)) / 1000
         sources = sources_of(f"{slo}_seconds", [model.engine])
-        return " or ".join(_slow_share(each, model.engine, where, limit, window) for each in sources)
+        return " or ".join(share for each in sources if (share := _slow_share(each, model.engine, where, limit, window)))
     if model.counted:
         good = 'inferplan_gateway_answers_total{code!="4xx"}'
         return _ratio([selected('inferplan_gateway_answers_total{code="5xx"}', where)], [selected(good, where)], window)
@@ -62,10 +77,30 @@ def _ratio(errors: list[str], requests: list[str], window: str) -> str:
     return f"{failed} / ({all_of_them} > 0)"
 
 
-def _slow_share(source: str, engine: str, where: str, limit: float, window: str) -> str:
-    """Return the share of requests above the largest bound of the histogram that does not exceed `limit` (seconds)."""
+def _requests(model: WatchedModel, namespace: str, slo: str, window: str) -> str:
+    """Return the number of requests from which the shares of an objective are computed."""
+    where = f'namespace="{namespace}",model="{model.name}"'
+    if slo != "availability":
+        sources = [selected(each, where, "_count") for each in sources_of(f"{slo}_seconds", [model.engine])]
+    elif model.counted:
+        sources = [selected('inferplan_gateway_answers_total{code!="4xx"}', where)]
+    else:
+        sources = [selected(each, where) for each in sources_of("requests", [model.engine])]
+    return f"sum({together([f'increase({each}[{window}])' for each in sources])})"
+
+
+def _bound(source: str, engine: str, limit: float) -> float | None:
+    """Return the smallest bound of the histogram that is not below `limit` (seconds): a request within `limit` never counts as slow."""
     bounds = engine_metrics(engine)["bounds"][source.partition("{")[0]]
-    bound = max((each for each in bounds if each <= limit * factor_of(source)), default=bounds[0])
+    # Bounds and limits are decimal fractions, and their product with 1000 is not exact.
+    return min((each for each in bounds if each >= limit * factor_of(source) * (1 - 1e-9)), default=None)
+
+
+def _slow_share(source: str, engine: str, where: str, limit: float, window: str) -> str:
+    """Return the share of requests above `limit` (seconds) by the histogram, "" if the histogram has no bound that long."""
+    bound = _bound(source, engine, limit)
+    if bound is None:
+        return ""
     # Servers write 1 or 1.0, and Prometheus 3 writes 1.0.
     spelling = f"{bound:g}".replace(".", "\\\\.") + ("" if bound % 1 else "(\\\\.0)?")
     within = selected(source, f'{where},le=~"{spelling}"', "_bucket")

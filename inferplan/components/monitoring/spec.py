@@ -53,8 +53,8 @@ class ScrapeSpec(Spec):
 
     by: Literal["podMonitors", "annotations"] = "podMonitors"
     """`podMonitors` declares objects of the Prometheus operator, `annotations` marks the pods with prometheus.io/scrape."""
-    interval_seconds: Annotated[int, Field(ge=5, le=300)] = 30
-    """Seconds between two scrapes, of podMonitors."""
+    interval_seconds: Annotated[int, Field(ge=5, le=60)] = 30
+    """Seconds between two scrapes, of podMonitors. The shortest windows of rules, dashboards and scalers need a sample a minute."""
     preheats: bool = False
     """True adds a sidecar to each preheat that serves the metrics of the run. The Jobs get new names, run again and copy nothing."""
     exporters: dict[Exporter, DnsLabel] = {}

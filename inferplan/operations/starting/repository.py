@@ -12,16 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import yaml
 
 from inferplan.components.nodes.accelerators import accelerators, lookup
 from inferplan.components.nodes.machines import Machine, machines_of
+from inferplan.kube.names import label_of
 from inferplan.kube.quantity import bytes_of
-from inferplan.operations.errors import OperationError, RequestError
+from inferplan.operations.errors import InvalidStack, OperationError, RequestError
 from inferplan.operations.new_stack.new_stack import SEED_BYTES
 from inferplan.operations.project import short_path
 from inferplan.operations.validation import stack_schema_text
 from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, passphrase_of
 from inferplan.review.rendering.text import joined
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from inferplan.tables import table
 
 _OFFERS = table("operations/starting/places.toml")
@@ -30,7 +34,7 @@ MODELS: dict[str, str] = _OFFERS["models"]
 _ENGINE = _OFFERS["engine"]
 _TEMPLATE = Path(__file__).parent / "template"
 _MODEL = re.compile(r"(?P<repository>[\w.-]+/(?P<name>[\w.-]+))@(?P<revision>[0-9a-f]{40}):(?P<size>\S+)")
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 # Room for activations and the cache of attention, and the part of the memory that engines take by default.
 _FACTOR, _SHARE = 1.15, 0.9
 _SHOWN_NAMES = 10
@@ -62,7 +66,7 @@ class Answers:
         if self.where not in PLACES:
             problems.append(f"--where: {self.where!r} is unknown. Use {', '.join(PLACES)}")
         problems += [
-            f"--consumer: {each!r} is not a name. Use lowercase letters, digits and hyphens"
+            f"--consumer: {each!r} is not a name. Use at most 40 lowercase letters, digits and hyphens, starting with a letter"
             for each in self.consumers
             if not _NAME.fullmatch(each)
         ]
@@ -73,8 +77,8 @@ class Answers:
             problems.append(f"--accelerator: {error}")
         if problems or match is None:
             raise RequestError(". ".join(problems))
-        name = re.sub(r"[^a-z0-9]+", "-", match["name"].lower()).strip("-")
-        model = {"model": self.model if self.model in MODELS else name[:40].strip("-"), **match.groupdict()}
+        name = re.sub(r"^(?![a-z])", "model-", label_of(match["name"]))
+        model = {"model": self.model if self.model in MODELS else name[:40].rstrip("-"), **match.groupdict()}
         pool = self.accelerator.removeprefix("nvidia-")
         regions = PLACES[self.where].get("regions", {})
         region = regions.get(self.accelerator, regions.get("default"))
@@ -145,7 +149,7 @@ def check_folder(folder: Path) -> None:
 def make_repository(folder: Path, answers: Answers) -> NewRepository:
     """Write the repository, whole or not at all. Raises RequestError for wrong answers and a folder that has files."""
     check_folder(folder)
-    values = {**answers.values(), "consumers": answers.consumers}
+    values = {**answers.values(), "consumers": list(dict.fromkeys(answers.consumers))}
     project = re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.absolute().name).strip("-.")[:100] or "inference"
     configured = passphrase_of()
     passphrase = randomness.token_urlsafe(SEED_BYTES) if configured is None else configured[0]
@@ -153,7 +157,13 @@ def make_repository(folder: Path, answers: Answers) -> NewRepository:
         kind = "public passphrase of the examples" if passphrase else "empty passphrase"
         raise RequestError(f"{configured[1]} is the {kind}. Set another one, or unset it: then init writes a random one to .passphrase")
     salt, box = new_salt(passphrase)
-    values |= {"project": project, "stack": answers.where, "salt": salt, "seed": box.encrypt(randomness.token_hex(SEED_BYTES))}
+    values |= {
+        "project": project,
+        "cluster": re.sub(r"[^A-Za-z0-9_-]+", "-", project).strip("-_"),
+        "stack": answers.where,
+        "salt": salt,
+        "seed": box.encrypt(randomness.token_hex(SEED_BYTES)),
+    }
     values |= {"version": version("inferplan"), "extras": PLACES[answers.where]["extras"]}
     files = {name: text.encode() for name, text in _rendered({**values, "passphrase_file": configured is None})}
     files["schemas/stack.schema.json"] = stack_schema_text().encode()
@@ -165,12 +175,17 @@ def make_repository(folder: Path, answers: Answers) -> NewRepository:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600 if name == ".passphrase" else 0o666)
             path.write_bytes(content)
+        try:
+            validate(read_stack(draft / "stacks" / f"Pulumi.{answers.where}.yaml", shown_path=f"stacks/Pulumi.{answers.where}.yaml"))
+        except InvalidStack as error:
+            raise RequestError(f"These answers make a stack that is not valid, so nothing was written. Change them. {error}") from None
     return NewRepository(folder=folder, stack=answers.where, files=tuple(sorted(files)), passphrase_file=configured is None)
 
 
 def _rendered(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The path and the text of each file of the template."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True, autoescape=False)  # noqa: S701 - YAML and Markdown of checked names
+    environment.filters["scalar"] = lambda text: yaml.safe_dump(text).splitlines()[0]
     for path in sorted(each for each in _TEMPLATE.rglob("*") if each.is_file() and "__pycache__" not in each.parts):
         name = path.relative_to(_TEMPLATE).as_posix().replace("dot-", ".").replace("{stack}", values["stack"])
         text = path.read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from inferplan.cli import main
 from inferplan.operations import project
@@ -18,6 +19,7 @@ from inferplan.operations.starting import repository
 from inferplan.rehearsal import secrets
 from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, unlock
 from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
 from tests.patience import PATIENCE_SECONDS
 
 FILES = [
@@ -250,3 +252,69 @@ def test_the_workflows_of_a_new_repository_name_no_file_that_it_does_not_have(tm
     links = re.findall(r"\]\(([^)]+)\)", (tmp_path / "acme" / "README.md").read_text())
     assert links
     assert all((tmp_path / "acme" / each).exists() for each in links)
+
+
+NAMES = (
+    "chat",
+    "no",
+    "on",
+    "null",
+    "true",
+    "y",
+    "a",
+    "e5",
+    "x" * 40,
+    "a-1",
+    "24x7-ops",
+    "-a",
+    "a-",
+    "A",
+    "v1",
+    "default",
+    "gateway",
+    "team_a",
+    "7",
+)
+REPOSITORIES = (
+    "owner/7b-chat",
+    "owner/7",
+    "1.0/2.0",
+    "o/-",
+    "o/No",
+    "o/gateway",
+    "o/v1",
+    "o/default",
+    "o/vllm",
+    f"o/{'m' * 70}",
+    "o/Q.W_E-3",
+)
+
+
+@pytest.mark.parametrize("where", sorted(repository.PLACES))
+@pytest.mark.parametrize(
+    "option", [("--consumer", each) for each in NAMES] + [("--model", f"{each}@{'7' * 40}:16Gi") for each in REPOSITORIES]
+)
+def test_whatever_init_accepts_makes_a_valid_stack_and_what_it_rejects_leaves_nothing(where, option, tmp_path, capsys):
+    code = _run("init", "1.0-own.x", "--where", where, *option)
+    if code == 0:
+        validate(read_stack(tmp_path / "1.0-own.x" / "stacks" / f"Pulumi.{where}.yaml"))
+        assert isinstance(yaml.safe_load((tmp_path / "1.0-own.x" / "Pulumi.yaml").read_text())["name"], str)
+    else:
+        assert code == 2
+        assert "Traceback" not in capsys.readouterr().err
+        assert not (tmp_path / "1.0-own.x").exists()
+
+
+@pytest.mark.parametrize("where", sorted(repository.PLACES))
+def test_every_accelerator_and_model_that_init_offers_makes_a_valid_stack(where, tmp_path):
+    for accelerator in repository.choices(where):
+        for model in repository.MODELS:
+            name = f"{accelerator}-{model}"
+            if _run("init", name, "--where", where, "--accelerator", accelerator, "--model", model) == 0:
+                validate(read_stack(tmp_path / name / "stacks" / f"Pulumi.{where}.yaml"))
+
+
+def test_a_consumer_that_begins_with_a_digit_is_rejected_by_init_as_by_validate(tmp_path, capsys):
+    assert _run("init", "own", "--consumer", "24x7-ops", "--consumer", "chat") == 2
+    assert "--consumer: '24x7-ops' is not a name" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "own").exists()

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
-from inferplan.components.monitoring.objectives import WatchedModel, objectives
+from inferplan.components.monitoring.objectives import WatchedModel, approximated, objectives, unmeasured
 from inferplan.components.monitoring.rules import WatchedStack, rule_groups
+from inferplan.components.monitoring.spec import ScrapeSpec
+from inferplan.components.monitoring.vocabulary import engine_metrics, factor_of, sources_of
 from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.tables import table
 from tests.lanes import in_full
@@ -24,10 +27,11 @@ ALERTS = table("components/monitoring/alerts.toml")
 SAMPLE = ("CertificateExpires", "KvCacheFull", "ObjectiveBurnsFast", "PodsPending", "SpendAbovePace")
 SLO = SloSpec.model_validate({"ttft": "1s", "availability": 99.5})
 CHAT = WatchedModel(name="chat", engine="vllm", min_replicas=1, max_replicas=4, slo=SLO, counted=True)
+PAIR = WatchedModel(name="pair", engine="vllm", min_replicas=2, max_replicas=2, slo=None, counted=True)
 # Prometheus's tests begin at the epoch: this key ends 14 days later, so its alert fires at once.
 STACK = WatchedStack(
     namespace="inference",
-    models=[CHAT],
+    models=[CHAT, PAIR],
     expiries={("team", 1): date(1970, 1, 14)},
     monthly_usd=1000,
     node_prices=[(1.0, ["chat"])],
@@ -110,9 +114,95 @@ def test_an_objective_that_no_metric_measures_has_no_rule():
     assert list(objectives(model, "inference")) == []
 
 
-@pytest.mark.parametrize(("ttft", "bound"), [("1s", "1(\\\\.0)?"), ("800ms", "0\\\\.75"), ("0.5ms", "0\\\\.001")])
-def test_the_bound_below_the_objective_is_read(ttft, bound):
-    model = WatchedModel(
-        name="chat", engine="vllm", min_replicas=1, max_replicas=1, slo=SloSpec.model_validate({"ttft": ttft}), counted=False
-    )
-    assert f'le=~"{bound}"' in list(objectives(model, "inference"))[1]["expr"]
+def limited(engine: str, slo: str, time: str) -> WatchedModel:
+    written = SloSpec.model_validate({slo: time, "percentile": 95})
+    return WatchedModel(name="chat", engine=engine, min_replicas=1, max_replicas=1, slo=written, counted=False)
+
+
+@pytest.mark.parametrize(
+    ("slo", "time", "bound"),
+    [
+        ("ttft", "1s", "1(\\\\.0)?"),
+        ("ttft", "800ms", "1(\\\\.0)?"),
+        ("ttft", "3s", "5(\\\\.0)?"),
+        ("itl", "40ms", "0\\\\.05"),
+        ("itl", "50ms", "0\\\\.05"),
+    ],
+)
+def test_the_next_bound_of_the_histogram_is_read_so_that_a_kept_objective_never_burns(slo, time, bound):
+    assert f'le=~"{bound}"' in list(objectives(limited("vllm", slo, time), "inference"))[1]["expr"]
+
+
+def test_an_objective_beyond_the_last_bound_has_no_rule_and_is_named_as_unmeasured():
+    model = limited("vllm", "itl", "90s")
+    assert list(objectives(model, "inference")) == []
+    assert unmeasured(model) == ["itl"]
+
+
+def test_the_bound_that_stands_for_an_objective_is_said():
+    assert list(approximated(limited("vllm", "itl", "40ms"))) == [("itl", 0.05)]
+    assert list(approximated(limited("vllm", "itl", "50ms"))) == []
+
+
+HISTOGRAMS = [
+    (engine, slo, source.partition("{")[0], bound)
+    for engine in ("vllm", "triton", "tensorrt-llm", "ray-serve", "pytriton")
+    for slo in ("ttft", "itl")
+    for source in sources_of(f"{slo}_seconds", [engine])[:1]
+    for bound in engine_metrics(engine)["bounds"][source.partition("{")[0]]
+]
+
+
+@pytest.mark.parametrize("engine", sorted({each[0] for each in HISTOGRAMS}))
+def test_both_sides_of_every_bound(promtool, tmp_path, engine):
+    """With an objective just above the bound before, requests at the bound are kept; requests in the next bucket are missed."""
+    for slo in ("ttft", "itl"):
+        rows = [(name, bound) for of, part, name, bound in HISTOGRAMS if (of, part) == (engine, slo)]
+        source = (sources_of(f"{slo}_seconds", [engine]) or [""])[0]
+        matchers = source.partition("{")[2].rstrip("}").replace("!~", "=").replace("=~", "=")
+        for (before, (name, bound)), (_, after) in zip(zip([0.0, *(each for _, each in rows)], rows, strict=False), rows[1:], strict=False):
+            limit = (before + bound) / 2 / factor_of(source) * 1000
+            model = limited(engine, slo, f"{max(1, round(limit))}ms")
+            if not before * 1000 / factor_of(source) < max(1, round(limit)) <= bound * 1000 / factor_of(source):
+                continue  # an objective has whole milliseconds
+            [share] = [each["expr"] for each in objectives(model, "inference") if each["record"].endswith("ratio_rate5m")]
+            labels = f'namespace="inference",model="chat"{"," if matchers else ""}{matchers}'
+            for le, expected_share in ((bound, 0), (after, 1)):
+                counts = {each: int(each >= le) for _, each in rows}
+                series = [{"series": f'{name}_bucket{{{labels},le="{each}"}}', "values": f"0+{count}x20"} for each, count in counts.items()]
+                series.append({"series": f"{name}_count{{{labels}}}", "values": "0+1x20"})
+                times = [{"expr": share, "eval_time": "15m", "exp_samples": [{"labels": "{}", "value": expected_share}]}]
+                test = {
+                    "rule_files": [],
+                    "evaluation_interval": "1m",
+                    "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": times}],
+                }
+                file = tmp_path / "bounds.yml"
+                file.write_text(yaml.safe_dump(test, sort_keys=False))
+                done = subprocess.run([promtool, "test", "rules", str(file)], check=False, capture_output=True, text=True)
+                assert done.returncode == 0, (slo, bound, le, done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(("requests", "fires"), [(10, False), (40, True)])
+def test_an_objective_burns_only_with_enough_requests(promtool, rules, requests, fires):
+    """Half of them slow, in the last hour."""
+    name, labels = "vllm:time_to_first_token_seconds", 'namespace="inference",model="chat",pod="chat-0"'
+    every = 60 // requests if requests <= 60 else 1
+    values = " ".join(str(minute // every) for minute in range(130))
+    slow = " ".join(str(minute // every // 2) for minute in range(130))
+    series = {f"{name}_count{{{labels}}}": values, f'{name}_bucket{{{labels},le="1.0"}}': slow}
+    alerts = [{"namespace": "inference", "model": "chat", "slo": "ttft", "severity": "page"}] if fires else []
+    assert outcome(promtool, rules, f"few-{requests}", series, [expected("ObjectiveBurnsFast", "120m", *alerts)], "1m") == ""
+
+
+def test_whatever_is_scraped_is_read_by_an_alert_or_a_panel():
+    read = yaml.safe_dump(ALERTS) + (ROOT / "inferplan/components/monitoring/dashboards.toml").read_text()
+    prefixes = {"keda": "keda_", "dcgm": "DCGM_", "gaudi": "habanalabs_"}
+    assert set(prefixes) == set(table("components/monitoring/exporters.toml"))
+    assert [name for name, prefix in prefixes.items() if prefix not in read] == []
+
+
+def test_every_window_has_room_for_the_scrapes_of_the_longest_interval():
+    with pytest.raises(ValidationError, match="intervalSeconds"):
+        ScrapeSpec.model_validate({"intervalSeconds": 61})
+    assert ScrapeSpec.model_validate({"intervalSeconds": 60}).interval_seconds * 5 <= 300
