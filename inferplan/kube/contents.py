@@ -7,7 +7,7 @@ documentation, Namespaces, Garbage Collection and Persistent Volumes (read 2026-
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 Get = Callable[[str], Any]
@@ -17,6 +17,7 @@ Identity = tuple[str, str, str, str]
 CONTAINERS: Final = ("Namespace", "CustomResourceDefinition")
 """Kinds whose deletion deletes other objects too."""
 CLAIM: Final = "PersistentVolumeClaim"
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _PAGE: Final = 500
 _WORKERS: Final = 8
 _MOST_NAMED: Final = 40
@@ -49,14 +50,13 @@ class Contents:
         return "\n".join([f"{self.container} has objects that the stack did not create:", *(f"  {each}" for each in (*lines, *denied))])
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Kind:
+class _Kind(NamedTuple):
     group: str
     name: str
     path: str
 
     def __str__(self) -> str:
-        return f"{self.path.rpartition('/')[2]}{'.' if self.group else ''}{self.group}"
+        return ".".join(filter(None, (self.path.rpartition("/")[2], self.group)))
 
 
 @dataclass(kw_only=True)
@@ -68,84 +68,64 @@ class _Listing:
     kinds: set[tuple[str, str]] = field(default_factory=set)
     unlisted: list[str] = field(default_factory=list)
 
-    def add(self, kinds: Collection[_Kind]) -> None:
-        with ThreadPoolExecutor(_WORKERS, thread_name_prefix="list") as pool:
-            for kind, objects in zip(kinds, pool.map(self._objects, kinds), strict=True):
-                if objects is None:
-                    self.unlisted.append(str(kind))
-                    continue
-                self.kinds.add((kind.group, kind.name))
-                for each in objects:
-                    self.items.setdefault(each["metadata"]["uid"], (kind, each))
+    def ask(self, path: str, about: str) -> Mapping[str, Any]:
+        """The answer to GET `path`; {} if there is none, and then what it is `about` is unlisted."""
+        try:
+            return self.get(path)
+        except Exception:  # noqa: BLE001 - whatever the reason, the objects there are unknown
+            self.unlisted.append(about)
+            return {}
 
-    def _objects(self, kind: _Kind) -> list[Mapping[str, Any]] | None:
-        objects: list[Mapping[str, Any]] = []
+    def add(self, kind: _Kind) -> None:
         query: dict[str, Any] = {"limit": _PAGE}
         while query:
-            try:
-                page = self.get(f"{kind.path}?{urlencode(query)}")
-            except Exception:  # noqa: BLE001 - whatever the reason, the objects of this kind are unknown
-                return None
-            objects += page.get("items") or ()
+            page = self.ask(f"{kind.path}?{urlencode(query)}", str(kind))
+            self.items |= {
+                each["metadata"]["uid"]: (kind, each) for each in page.get("items") or () if each["metadata"]["uid"] not in self.items
+            }
             following = (page.get("metadata") or {}).get("continue")
             query = {"limit": _PAGE, "continue": following} if following else {}
-        return objects
+        self.kinds.add((kind.group, kind.name))
 
 
 def foreign_contents(get: Get, container: Identity, own: Collection[Identity], *, after: bool = False) -> Contents:
     """Return what is in `container` and not in `own`. `after` the deletion of `own`, what is left of `own` counts too."""
     _, kind, _, name = container
     listing = _Listing(get=get)
-    if kind == "Namespace":
-        listing.add(_namespaced_kinds(listing, name))
-    else:
-        listing.add(_defined_kinds(listing, name))
+    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="list") as pool:
+        list(pool.map(listing.add, _namespaced_kinds(listing, name) if kind == "Namespace" else _defined_kinds(listing, name)))
     names = {(owned_kind, owned_name) for _, owned_kind, place, owned_name in own if kind != "Namespace" or place == name}
     judge = _Judge(listing, set() if after else {*own}, names)
     foreign = {uid: each for uid, each in listing.items.items() if not judge.is_ours(uid)}
     # Claims, and of the others those that nothing else in the list owns; all of them if they own each other.
     roots = [each for each in foreign.values() if each[0].name == CLAIM or not _owners(each[1]) & foreign.keys()] or foreign.values()
     texts = sorted({(each[0].name != CLAIM, _text(get, *each)) for each in roots})
-    return Contents(container=f"{kind} {name}", foreign=tuple(text for _, text in texts), unlisted=tuple(sorted(listing.unlisted)))
+    return Contents(container=f"{kind} {name}", foreign=tuple(text for _, text in texts), unlisted=tuple(sorted({*listing.unlisted})))
 
 
 def _namespaced_kinds(listing: _Listing, namespace: str) -> list[_Kind]:
     """Every kind that the server serves in a namespace and that can be listed and deleted, in the preferred version of its group."""
-    try:
-        groups = listing.get("/apis").get("groups") or ()
-    except Exception:  # noqa: BLE001 - as above
-        groups, listing.unlisted = (), ["every kind outside of the core API"]
-    versions = [("", "/api/v1")]
-    for each in groups:
+    bases = [("", "/api/v1")]
+    for each in listing.ask("/apis", "every kind outside of the core API").get("groups") or ():
         preferred = (each.get("preferredVersion") or {}).get("groupVersion")
-        ordered = sorted((version["groupVersion"] for version in each["versions"]), key=lambda version: version != preferred)
-        versions += [(each["name"], f"/apis/{version}") for version in ordered]
+        versions = sorted((version["groupVersion"] for version in each["versions"]), key=lambda version: version != preferred)
+        bases += [(each["name"], f"/apis/{version}") for version in versions]
     kinds: dict[tuple[str, str], _Kind] = {}
-    for group, base in versions:
-        try:
-            resources = listing.get(base).get("resources") or ()
-        except Exception:  # noqa: BLE001 - as above
-            listing.unlisted.append(f"the kinds of {base.removeprefix('/apis/')}")
-            continue
-        for each in resources:
+    for group, base in bases:
+        for each in listing.ask(base, f"the kinds of {base.removeprefix('/apis/')}").get("resources") or ():
             if each["namespaced"] and "/" not in each["name"] and {"list", "delete"} <= {*each["verbs"]}:
-                path = f"{base}/namespaces/{namespace}/{each['name']}"
-                kinds.setdefault((group, each["kind"]), _Kind(group=group, name=each["kind"], path=path))
+                kinds.setdefault((group, each["kind"]), _Kind(group, each["kind"], f"{base}/namespaces/{namespace}/{each['name']}"))
     return list(kinds.values())
 
 
 def _defined_kinds(listing: _Listing, name: str) -> list[_Kind]:
     """The kind that the CustomResourceDefinition `name` defines, in all namespaces; none if it does not exist."""
-    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    try:
-        items = listing.get(f"{definitions}?{urlencode({'fieldSelector': f'metadata.name={name}'})}")["items"]
-    except Exception:  # noqa: BLE001 - as above
-        listing.unlisted.append(name)
-        return []
+    query = urlencode({"fieldSelector": f"metadata.name={name}"})
+    specs = [each["spec"] for each in listing.ask(f"{_DEFINITIONS}?{query}", name).get("items") or ()]
+    served = [(each, version["name"]) for each in specs for version in each["versions"] if version["served"]]
     return [
-        _Kind(group=spec["group"], name=spec["names"]["kind"], path=f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
-        for spec in (each["spec"] for each in items)
-        for version in [each["name"] for each in spec["versions"] if each["served"]][:1]
+        _Kind(each["group"], each["names"]["kind"], f"/apis/{each['group']}/{version}/{each['names']['plural']}")
+        for each, version in served[:1]
     ]
 
 
@@ -177,11 +157,13 @@ class _Judge:
         if kind == "Endpoints":
             return ("Service", metadata["name"]) in self.names
         marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
-        for mark, maker in _MADE_FOR.get(kind, {}).items():
-            values = [value for key, value in marks.items() if key == mark or (key.startswith(f"{mark}.") and key.endswith("/stack-name"))]
-            if any((maker, value) in self.names | _DEFAULTS for value in values):
-                return True
-        return False
+        makers = [
+            (maker, value)
+            for mark, maker in _MADE_FOR.get(kind, {}).items()
+            for key, value in marks.items()
+            if key == mark or (key.startswith(f"{mark}.") and key.endswith("/stack-name"))
+        ]
+        return not {*makers}.isdisjoint(self.names | _DEFAULTS)
 
 
 def _owners(each: Mapping[str, Any]) -> set[str]:
@@ -192,7 +174,7 @@ def _text(get: Get, kind: _Kind, each: Mapping[str, Any]) -> str:
     metadata = each["metadata"]
     if each.get("type") == "helm.sh/release.v1":
         return f"Helm release {(metadata.get('labels') or {}).get('name', metadata['name'])}"
-    called = f"{kind.name}{'.' if '.' in kind.group else ''}{kind.group if '.' in kind.group else ''} {metadata['name']}"
+    called = f"{kind.name}{f'.{kind.group}' if '.' in kind.group else ''} {metadata['name']}"
     volume = (each.get("spec") or {}).get("volumeName") if kind.name == CLAIM else None
     if volume is None:
         return called
