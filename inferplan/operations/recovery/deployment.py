@@ -164,7 +164,10 @@ class _Work:
             live = self.live(each.key)
             if live is None:
                 continue
-            if label(live, MANAGED_BY_LABEL) != "inferplan":
+            # A namespace that an interrupted update created is a pending operation, or objects in it are in the state. Any other one belongs
+            # to another stack, or to nobody since `pulumi destroy`.
+            unused = each.key.kind == "Namespace" and all(place != each.key.name for _, _, place, _ in identities)
+            if label(live, MANAGED_BY_LABEL) != "inferplan" or unused:
                 self.foreign.append(str(each.key))
                 continue
             resource = {"urn": each.urn, "custom": True, "type": each.type, "id": _id(each.key), "inputs": dict(each.inputs)}

@@ -63,8 +63,9 @@ class Diagnosis:
                 )
         if self.repair.foreign:
             raise OperationError(
-                f"{self.stack} declares objects that exist and were not created by inferplan (no label app.kubernetes.io/managed-by: "
-                f"inferplan): {', '.join(self.repair.foreign)}. Rename what the stack declares, or delete these objects if they are not needed"
+                f"{self.stack} declares objects that exist and that it did not create (no label app.kubernetes.io/managed-by: inferplan, "
+                f"or a namespace in which the stack has nothing): {', '.join(self.repair.foreign)}. Rename what the stack declares, delete "
+                f"these objects if they are not needed, or use a namespace without owning it: inferplan:adoptNamespace: true"
             )
 
 

@@ -41,16 +41,18 @@ class Containers:
         identities = {each.identity for each in declared}
         return [key for _, key in _objects(self.exported) if key.kind in CONTAINERS and key.identity not in identities]
 
-    def check(self, leaving: Collection[ObjectKey], command: str, *, whole: bool = True) -> None:
-        """Have Pulumi leave the containers of `leaving`. Raise OperationError first if an update of the `whole` stack finds objects of others in them."""
-        problems = self._contents(leaving) if whole and not self.kept else []
-        if problems:
+    def check(self, leaving: Collection[ObjectKey], command: str) -> None:
+        """Raise OperationError if objects of others are in a container of `leaving`, unless it is kept."""
+        if problems := [] if self.kept else self._contents(leaving):
             remedy = f"Move or delete these objects, or leave all of them where they are: {command} --keep-namespace"
             raise OperationError("\n".join([*problems, f"Nothing was deleted. {remedy}"]))
+
+    def protect(self, leaving: Collection[ObjectKey]) -> None:
+        """Have Pulumi leave the containers of `leaving`, also those of a state that an earlier version of inferplan wrote."""
         unprotected = [each for each, key in _objects(self.exported) if key in leaving and not each.get("retainOnDelete")]
+        for each in unprotected:
+            each["retainOnDelete"] = True
         if unprotected:
-            for each in unprotected:
-                each["retainOnDelete"] = True
             with tempfile.TemporaryDirectory(prefix="inferplan-state-") as folder:
                 state = Path(folder) / "state.json"
                 state.write_text(json.dumps(self.exported), encoding="utf-8")

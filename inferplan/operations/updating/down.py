@@ -111,7 +111,9 @@ def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], N
         say(f"{stack.name} was locked by {lock}, which no longer runs; the lock is cancelled")
     containers = containers_of(stack.name, target.environment, target.live, target.delete, kept=options.keep_namespace)
     leaving = containers.leaving()
-    containers.check(leaving, f"inferplan down {stack.name}", whole=not options.targets)
+    if not options.targets:
+        containers.check(leaving, f"inferplan down {stack.name}")
+    containers.protect(leaving)
     with naming_blockers(target.live, stack.namespace, say):
         pulumi_cli.run(
             ["destroy", "--stack", stack.name, *arguments, *options.pulumi_arguments()], target.environment, output=options.output

@@ -158,8 +158,11 @@ def update(workspace: Workspace, target: UpdateTarget, recording: Recording, opt
     settings, declared = workspace.settings, declared_keys(recording, workspace.settings.namespace)
     containers = containers_of(workspace.stack, target.environment, target.live, target.delete, kept=options.keep_namespace)
     adopted = [ObjectKey("v1", "Namespace", "", settings.namespace)] if settings.adopt_namespace else []
-    leaving = containers.leaving([*declared, *adopted])
-    containers.check(leaving, f"inferplan up {workspace.typed}", whole=not options.targets)
+    undeclared = containers.leaving(declared)
+    leaving = [each for each in undeclared if each not in adopted]
+    if not options.targets:
+        containers.check(leaving, f"inferplan up {workspace.typed}")
+    containers.protect(undeclared)
     containers.remove_leftovers(declared, say)
     pulumi_cli.up(workspace, options.pulumi_arguments(), target.environment, yes=options.yes, output=options.output)
     containers.remove(leaving, say)

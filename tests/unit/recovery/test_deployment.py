@@ -227,3 +227,15 @@ def test_a_resource_that_the_program_calls_otherwise_now_is_renamed_with_everyth
         needed = {*(each.get("dependencies") or ()), each.get("parent")} - {None, ""}
         assert needed <= set(order[:index])
     assert "is in the state under an earlier name; it is renamed there" in mended.adopted[0]
+
+
+def test_a_namespace_of_another_stack_is_not_taken_over_although_it_has_the_label(state):
+    """The stack file names it by mistake: the stack has nothing in it, and no operation on it is pending."""
+    declared, live = declared_of(state), live_objects(state)
+    theirs = ObjectKey("v1", "Namespace", "", "theirs")
+    urn = next(each.urn for each in declared if each.key.kind == "Namespace").replace("inference", "theirs")
+    declared.append(Declared(urn=urn, type="kubernetes:core/v1:Namespace", key=theirs, inputs={"apiVersion": "v1"}))
+    live[theirs] = {"metadata": {"name": "theirs", "labels": OURS}}
+    mended = repair(state, declared, live.get)
+    assert mended.foreign == ("Namespace theirs",)
+    assert urn not in urns(mended.deployment)

@@ -48,7 +48,8 @@ class Inventory:
             if live is None or is_applied(live):
                 return None
             message = f"{key} already exists in the cluster, and this stack did not create it"
-            return ObjectFailed(message, "give it another name, or delete the existing object")
+            adopt = ", or set inferplan:adoptNamespace: true" if key.kind == "Namespace" else ""
+            return ObjectFailed(message, f"give it another name, or delete the existing object{adopt}")
         current = self.current(registration, key)
         if holder.urn == ADOPTED or (current is not None and current.key == key):
             return None
