@@ -37,7 +37,7 @@ def home(name: str) -> None:
     inside = Namespace(name, metadata={"name": name}, opts=pulumi.ResourceOptions(retain_on_delete=True)).metadata["name"]
     ConfigMap(f"{name}-settings", metadata={"name": "settings", "namespace": inside}, data={"a": "b"})
     Service(f"{name}-web", metadata={"name": "web", "namespace": inside}, spec={"selector": {"app": "web"}, "ports": [{"port": 80}]})
-    pod = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}
+    pod: Any = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}
     annotations = {"pulumi.com/skipAwait": "true"}
     Deployment(
         f"{name}-web",
