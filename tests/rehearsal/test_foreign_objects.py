@@ -39,11 +39,9 @@ def home(name: str) -> None:
     Service(f"{name}-web", metadata={"name": "web", "namespace": inside}, spec={"selector": {"app": "web"}, "ports": [{"port": 80}]})
     pod: Any = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}
     annotations = {"pulumi.com/skipAwait": "true"}
-    Deployment(
-        f"{name}-web",
-        metadata={"name": "web", "namespace": inside, "annotations": annotations},
-        spec={"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": pod},
-    )
+    metadata: Any = {"name": "web", "namespace": inside, "annotations": annotations}
+    spec: Any = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": pod}
+    Deployment(f"{name}-web", metadata=metadata, spec=spec)
 
 
 def exists(api: Any, path: str) -> bool:

@@ -59,21 +59,18 @@ class Containers:
                 answer(["stack", "import", "--stack", self.stack, "--file", str(state)], self.environment)
 
     def _contents(self, leaving: Collection[ObjectKey], *, after: bool = False) -> list[str]:
-        if self.live is None:
-            return []
-        contents = [foreign_contents(self.live.get, each.identity, self.own, after=after) for each in leaving]
-        return [str(each) for each in contents if each]
+        readable = () if self.live is None else ((self.live.get, each.identity) for each in leaving)
+        return [str(each) for get, key in readable if (each := foreign_contents(get, key, self.own, after=after))]
 
     def remove(self, leaving: Collection[ObjectKey], say: Say) -> None:
         """Delete the containers that Pulumi left and in which nothing is, and wait until they are gone. Raises OperationError."""
-        state = exported_state(self.stack, self.environment)
-        there = {key for _, key in _objects(state)}
+        there = {key for _, key in _objects(exported_state(self.stack, self.environment))}
         for each in (each for each in leaving if each not in there):
             if self.kept:
                 say(f"{each} stays with everything in it, as --keep-namespace asks")
             elif self.live is None or self.delete is None:
-                remedy = f"To delete it with everything in it: kubectl delete {each.kind.lower()} {each.name}"
-                say(f"{each} stays: without kubectl and a context, it is not known what is in it. {remedy}")
+                remedy = f"kubectl delete {each.kind.lower()} {each.name}"
+                say(f"{each} stays: without kubectl and a context, its contents are unknown. To delete it with all of them: {remedy}")
             else:
                 self.live.forget()
                 self._remove(each, self.live, self.delete, say)
@@ -103,11 +100,8 @@ class Containers:
         """Delete each empty namespace of a stack without state, which `pulumi destroy` left. Raises OperationError if something is in it."""
         if self.live is None or self.delete is None or self.own:
             return
-        for each in (each for each in declared if each.kind == "Namespace"):
-            live = self.live.find(each)
-            if live is None:
-                continue
-            contents = self._contents([each], after=True)
+        for each in (each for each in declared if each.kind == "Namespace" and self.live.find(each) is not None):
+            live, contents = self.live.find(each) or {}, self._contents([each], after=True)
             if contents or label(live, MANAGED_BY_LABEL) != "inferplan":
                 adopt = "Let the stack use the namespace without owning it: inferplan:adoptNamespace: true"
                 raise OperationError(
