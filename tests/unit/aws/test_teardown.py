@@ -113,7 +113,10 @@ def test_stores_outlive_the_stack_with_their_walls_unless_told_otherwise(retain)
     named = [each for each in recording if each.name in ("weights", "shared") and each.custom and each.type.startswith("aws:")]
     assert len(named) == 11, "a bucket with key and five settings, a file system with three"
     assert {(each.options.protect or False, each.options.retain_on_delete or False) for each in named} == {(retain, retain)}
-    others = [each.urn for each in recording if each not in named and each.options.retain_on_delete]
+    # Others may have objects in a namespace: inferplan deletes it when it is empty.
+    others = [
+        each.urn for each in recording if each not in named and each.options.retain_on_delete and not each.type.endswith(":Namespace")
+    ]
     assert others == []
 
 
@@ -130,4 +133,6 @@ def test_a_created_cluster_and_its_key_are_protected_unless_told_otherwise(prote
     recording = declared(cluster={**CREATED, "create": {**CREATED["create"], "protect": protect}}, nodePools=POOLS)
     guarded = [each.type for each in recording if each.options.protect]
     assert sorted(guarded) == (["aws:eks/cluster:Cluster", "aws:kms/key:Key"] if protect else [])
-    assert not any(each.options.retain_on_delete for each in recording), "nobody pays for a cluster that no state knows of"
+    assert not any(each.options.retain_on_delete for each in recording if not each.type.endswith(":Namespace")), (
+        "nobody pays for a cluster that no state knows of"
+    )
