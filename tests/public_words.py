@@ -36,7 +36,9 @@ def words() -> set[str]:
         for path in sorted(folder.rglob("*.py")):
             own.update(word.lower() for word in _WORD.findall(path.read_text(errors="ignore")))
         counts.update({word: 1 for word, count in own.items() if count >= least})
-    return {word for word in counts if not _PASSWORDS.search(word) or word in ("change", "changes", "changed", "exchange")}
+        # The services of a cloud.
+        counts.update({path.name: 1 for path in folder.iterdir() if re.fullmatch(r"[a-z0-9]+", path.name)})
+    return {word for word in counts if not _PASSWORDS.search(word) or word in ("change", "changes", "changed", "exchange", "secrets", "secretsmanager")}
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def finding(code: str, subject: object, field: str, reason: str, origin: Manifes
     if code in ("unready", "upgrade"):
         remedy = next((each for words, each in _REMEDIES.items() if re.search(words, reason)), remedy)
     place, body = origin.place if origin else "", origin.body if isinstance(origin, Manifest) else {}
-    text = without_secrets(" ".join(reason.split()), body)
+    text = without_secrets(" ".join(reason.split()), body, (str(subject), *re.split(r"[/ ]", str(subject))))
     return Finding(code=code, weight=weight, title=title, object=str(subject), field=field, reason=text, place=place, remedy=remedy)
 
 

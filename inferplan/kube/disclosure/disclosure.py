@@ -168,7 +168,10 @@ def _leaf(text: str, before: Any, at: _Context) -> str:
     if not text or UNKNOWN_TEXT in text:
         # Parts around an unknown value are what a program wrote.
         return text if text in ("", UNKNOWN_TEXT) else UNKNOWN_TEXT.join(_leaf(each, MISSING, at) for each in text.split(UNKNOWN_TEXT))
-    place = _AS_PLACES.get(at.form) or (Place.SECRET if at.secret else place_of(at.key))
+    own = place_of(at.key)
+    place = _AS_PLACES.get(at.form) or (Place.SECRET if at.secret else own)
+    if place is Place.NAMED and own is Place.IDENTIFIES:
+        place = own
     return _changed(texts.shown(text, at.key, place, _document, at.nested), text, before)
 
 

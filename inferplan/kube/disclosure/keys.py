@@ -15,7 +15,8 @@ _HARMLESS_AFTER: Final = frozenset(_TABLE["secrets"]["harmless_after"])
 _ENDINGS: Final = re.compile(_TABLE["secrets"]["endings"])
 _EXCEPTIONS: Final = re.compile(_TABLE["secrets"]["exceptions"])
 _KNOWN: Final = re.compile(_TABLE["known"])
-_NAMED, _IDENTIFYING, _NEVER, _SENTENCES = (frozenset(_TABLE[each]) for each in ("named", "identifying", "never", "sentences"))
+_NAMED, _IDENTIFYING, _SENTENCES = (frozenset(_TABLE[each]) for each in ("named", "identifying", "sentences"))
+_NEVER: Final = tuple(_TABLE["never"])
 
 
 class Place(Enum):
@@ -37,7 +38,7 @@ def place_of(key: str) -> Place:
     words = [each for each in words_of(key) if not each.isdigit()]
     if not words:
         return Place.OPEN
-    last = words[-1]
+    last = words[-2] if words[-1] in ("list", "lists") and len(words) > 1 else words[-1]
     if _KNOWN.fullmatch(key):
         return Place.IDENTIFIES
     if is_secret(key):
@@ -58,5 +59,5 @@ def is_secret(key: str) -> bool:
         # Letters that only look like others may spell any word.
         return True
     if words[-1] in _HARMLESS_AFTER:
-        return words[-1] in ("id", "ids") and any(each in "_".join(words) for each in _NEVER)
+        return "_".join(words).endswith(_NEVER)
     return words[-1] in _SECRETS or bool(_ENDINGS.search("".join(words))) or not _STRONG.isdisjoint(words)

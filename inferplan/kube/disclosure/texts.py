@@ -25,22 +25,27 @@ _ARMOUR: Final = re.compile(r"-----BEGIN (?!CERTIFICATE|PUBLIC|RSA PUBLIC|EC PUB
 _MOST_BYTES: Final = 2**20
 _DEEPEST: Final = 6
 _GZIP: Final = 31
-_MOST_NEIGHBOURS: Final = 7
+_MOST_NEIGHBOURS: Final = 5
+_LONGEST_KEY: Final = 7
 Walk = Callable[[Any, int], Any]
 Names = Collection[str] | None
 """Names that a sentence for people may contain; None for a text that is not such a sentence."""
 
 
+HIDDEN: Final = "(hidden, "
+"""The beginning of every placeholder."""
+
+
 def placeholder(length: int, *, changed: bool = False) -> str:
     """The text in place of a hidden value."""
-    return f"(hidden, {length:,} characters{', changed' if changed else ''})"
+    return f"{HIDDEN}{length:,} characters{', changed' if changed else ''})"
 
 
 @lru_cache(maxsize=65536)
 def shown(text: str, key: str, place: Place, walk: Walk, depth: int = 0) -> str:
     """`text` as a report may show it at `place` under `key`. `walk` shows the values of documents in it."""
     if place is Place.SECRET:
-        soft = key in ("key", "keys") and unknown_characters(text) == 0
+        soft = key in ("key", "keys") and not text.isdigit() and is_harmless(text)
         return text if soft or _SMALL.fullmatch(text) else placeholder(len(text))
     if place is Place.PUBLIC and text.isascii() and text.isprintable() and not re.search(r"://[^/\s]*@|[?&][\w-]+=[^&]{6}|\s\S+\s\S+\s", text):
         return text
@@ -103,7 +108,7 @@ def _url(parts: tuple[str, str, str, str, str]) -> str:
     scheme, authority, path, query, fragment = parts
     user, at, host = authority.rpartition("@")
     user = placeholder(len(user)) if at else ""
-    host = host if is_harmless(host) or is_readable(host, most=_MOST_NEIGHBOURS) else placeholder(len(host))
+    host = host if is_harmless(host) or is_readable(host) else placeholder(len(host))
     segments = path if is_harmless(path) else "/".join(each if is_harmless(each) else placeholder(len(each)) for each in path.split("/"))
     values = [_parameter(each) for each in query.removeprefix("?").split("&")] if query else []
     end = fragment if is_harmless(fragment[1:]) else f"#{placeholder(len(fragment) - 1)}"
@@ -155,7 +160,7 @@ def _below_secret(text: str, walk: Walk, depth: int) -> str:
 
 def _key(text: str) -> str:
     bare = text.strip("\"'")
-    return text if is_name(bare) and unknown_characters(bare) <= _MOST_NEIGHBOURS else placeholder(len(text))
+    return text if is_name(bare) and unknown_characters(bare) <= _LONGEST_KEY else placeholder(len(text))
 
 
 def _value(text: str, key: str, walk: Walk, depth: int, *, names: Names = None) -> str:
@@ -194,12 +199,17 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous:
             place = place_of(key.strip("\"'").lstrip("-"))
             if names is not None and place is Place.SECRET and unknown_characters(value) == 0:
                 place = Place.SENTENCE
-            parts.append(f"{_key(key)}{separator}{_quoted(value, key, place, walk, depth) if value else ''}")
+            if names is not None and place is not Place.SECRET and value:
+                opened = _inline(value, walk, depth, names=names) if value[0] not in "\"'" else _phrase(value, walk, depth, names)
+            else:
+                opened = _quoted(value, key, place, walk, depth) if value else ""
+            parts.append(f"{_key(key)}{separator}{opened}")
             text = key if not value else ""
         elif kind == "quoted":
             inner = text[1:-1]
             whole = is_harmless(inner) or (names is not None and (inner in names or is_readable(inner)))
-            parts.append(text if whole else f"{text[0]}{_opened(inner, walk, depth + 1)}{text[-1]}")
+            is_phrase = names is not None and re.search(r"\s", inner)
+            parts.append(text if whole else _phrase(text, walk, depth, names) if is_phrase else f"{text[0]}{_opened(inner, walk, depth + 1)}{text[-1]}")
         else:
             unknown = 0 if names and text in names else unknown_characters(text, prose=names is not None)
             neighbours = neighbours + unknown if unknown else 0
@@ -207,6 +217,11 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous:
             parts.append(text if public else placeholder(len(text)))
         previous = text
     return "".join(parts)
+
+
+def _phrase(text: str, walk: Walk, depth: int, names: Names) -> str:
+    """Several words in quotes."""
+    return placeholder(len(text)) if depth > _DEEPEST else f"{text[0]}{_inline(text[1:-1], walk, depth + 1, names=names)}{text[-1]}"
 
 
 def _asks_secret(previous: str) -> bool:

@@ -90,8 +90,8 @@ def test_json_that_is_only_written_differently_says_so():
 
 def test_credentials_inside_of_json_are_hidden_and_other_strings_stay_as_they_are():
     assert changes({"policy": '{"password": "hunter22"}'}, {"policy": '{"password": "hunter23"}'})[0][1:] == (
-        "hidden (named like a credential)",
-        "hidden (named like a credential) (changed)",
+        "(hidden, 8 characters)",
+        "(hidden, 8 characters, changed)",
     )
     assert changes({"policy": "{not json"}, {"policy": "[nor this"}) == [("policy", '"{not json"', '"[nor this"')]
 
