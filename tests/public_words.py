@@ -14,10 +14,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "inferplan" / "kube" / "disclosure" / "words.txt"
 _WORD = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{1,6}[0-9]{1,4}(?![A-Za-z0-9])|[A-Z]?[a-z]{2,19}|[A-Z]{2,9}(?![a-z])")
-_OURS = ("inferplan/**/*.py", "inferplan/**/*.toml", "inferplan/**/*.j2", "inferplan/**/*.yaml", "inferplan/**/*.txt", "inferplan/**/*.json", "stacks/*.yaml", "docs/**/*.md", "docs/**/*.yaml")
+_OURS = (
+    "inferplan/**/*.py",
+    "inferplan/**/*.toml",
+    "inferplan/**/*.j2",
+    "inferplan/**/*.yaml",
+    "inferplan/**/*.txt",
+    "inferplan/**/*.json",
+    "stacks/*.yaml",
+    "docs/**/*.md",
+    "docs/**/*.yaml",
+)
 _PACKAGES = {"pulumi_aws": 12, "pulumi_kubernetes": 4, "boto3": 4, "pulumi": 4}
 # Words of passwords in examples.
-_PASSWORDS = re.compile(r"change|secret.|.secret|password.|.password|hunter|letmein|qwerty|dragon|monkey|sunshine|canary|must.+char|(foo|bar|baz){2,}")
+_PASSWORDS = re.compile(
+    r"change|secret.|.secret|password.|.password|hunter|letmein|qwerty|dragon|monkey|sunshine|canary|must.+char|(foo|bar|baz){2,}"
+)
 
 
 def words() -> set[str]:
@@ -38,7 +50,11 @@ def words() -> set[str]:
         counts.update({word: 1 for word, count in own.items() if count >= least})
         # The services of a cloud.
         counts.update({path.name: 1 for path in folder.iterdir() if re.fullmatch(r"[a-z0-9]+", path.name)})
-    return {word for word in counts if not _PASSWORDS.search(word) or word in ("change", "changes", "changed", "exchange", "secrets", "secretsmanager")}
+    return {
+        word
+        for word in counts
+        if not _PASSWORDS.search(word) or word in ("change", "changes", "changed", "exchange", "secrets", "secretsmanager")
+    }
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ _PATTERNS = {
     "upper": "{U24}", "license": "{U5}-{U5}-{U5}-{U5}-{U5}", "bcrypt": "$2y$10${A53}", "apr1": "$apr1${A8}${A22}", "argon": "$argon2id$v=19$m=65536,t=3,p=4${b22}${b43}", "der": "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{b120}",
     "pkcs8": "MC4CAQAwBQYDK2VwBCIEI{b43}=", "totp": "{U32}", "urlsafe": "{A22}-{A20}", "dashes": "{a6}-{a6}-{a6}-{a6}", "words": "zephyr-{a5}-quokka-{a4}-vixen", "telegram": "{d10}:{A35}", "discord": "{A24}.{A6}.{A38}",
     "square": "sq0csp-{A43}", "sentry": "sntrys_{A60}", "fly": "FlyV1 fm2_{b60}", "pulumi": "pul-{h40}", "terraform": "{A14}.atlasv1.{A60}", "netlify": "nfp_{A36}", "supabase": "sbp_{h40}", "confluent": "cflt{A60}", "rabbit": "{b48}",
-    "fullwidth": "ｐｗ{A18}", "cyrillic": "раss{A16}", "ntlm": "{h32}:{h32}", "pin": "{d16}",
+    "fullwidth": "\uff50\uff57{A18}", "cyrillic": "\u0440\u0430ss{A16}", "ntlm": "{h32}:{h32}", "pin": "{d16}",
 }  # fmt: skip
 VALUES: dict[str, Callable[[random.Random], str]] = {name: _shape(pattern) for name, pattern in _PATTERNS.items()}
 
@@ -155,7 +155,10 @@ class Place:
 
 
 def _pod(**container: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "m"}, "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "server", "image": "a:1", **container}]}}}}
+    return {
+        "metadata": {"name": "m"},
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "server", "image": "a:1", **container}]}}},
+    }
 
 
 def _annotated(text: str) -> dict[str, Any]:
@@ -163,7 +166,12 @@ def _annotated(text: str) -> dict[str, Any]:
 
 
 def _custom(text: str) -> dict[str, Any]:
-    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"backend": {"parameters": {"x": text}}, "extra": [text]}}
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w"},
+        "spec": {"backend": {"parameters": {"x": text}}, "extra": [text]},
+    }
 
 
 DEPLOYMENT, CONFIG_MAP = "kubernetes:apps/v1:Deployment", "kubernetes:core/v1:ConfigMap"
@@ -208,7 +216,20 @@ PLACES: dict[str, Place] = {
     "cloudflare": Place("cloudflare:index/workerScript:WorkerScript", lambda t: {"name": "w", "content": t, "plainTextBindings": [{"name": "A", "text": t}]}),
     "provider": Place("pulumi:providers:datadog", lambda t: {"appKey": t, "extra": t}),
 }  # fmt: skip
-OPERATIONS = ("create", "update", "update-detailed", "replace", "delete", "refresh", "list", "diagnostic", "wrapped", "policy", "output", "failed")
+OPERATIONS = (
+    "create",
+    "update",
+    "update-detailed",
+    "replace",
+    "delete",
+    "refresh",
+    "list",
+    "diagnostic",
+    "wrapped",
+    "policy",
+    "output",
+    "failed",
+)
 
 
 @dataclass(frozen=True)
@@ -227,13 +248,17 @@ class Case:
 
 
 def case(seed: int) -> Case:
-    source = random.Random(seed)
+    source = random.Random(seed)  # noqa: S311 - repeatable, and no secret
     value, text, place, operation = (source.choice(sorted(each)) for each in (VALUES, TEXTS, PLACES, OPERATIONS))
     values = VALUES[value](source), VALUES[value](source)
-    return Case(value, text, place, operation, values, stream(*_events(PLACES[place], [TEXTS[text](each) for each in values], operation, values)))
+    return Case(
+        value, text, place, operation, values, stream(*events_of(PLACES[place], [TEXTS[text](each) for each in values], operation, values))
+    )
 
 
-def _events(place: Place, texts: list[str], operation: str, values: tuple[str, str]) -> Iterator[dict[str, Any]]:
+def events_of(  # noqa: C901 - one case for each operation
+    place: Place, texts: list[str], operation: str, values: tuple[str, str]
+) -> Iterator[dict[str, Any]]:
     old, new = (place.inputs(each) for each in texts)
     match operation:
         case "create":
@@ -246,7 +271,15 @@ def _events(place: Place, texts: list[str], operation: str, values: tuple[str, s
         case "replace":
             yield step("replace", place.type, "x", old, new, keys=list(new), diffs=list(new))
         case "refresh":
-            yield step("update", place.type, "x", old, old, old_state={"outputs": new}, diff={key: {"diffKind": "update", "inputDiff": False} for key in new})
+            yield step(
+                "update",
+                place.type,
+                "x",
+                old,
+                old,
+                old_state={"outputs": new},
+                diff={key: {"diffKind": "update", "inputDiff": False} for key in new},
+            )
         case "list":
             yield step("update", place.type, "x", {**old, "items": [texts[0], "a"]}, {**new, "items": [texts[1]]})
         case "failed":
@@ -260,7 +293,13 @@ def _events(place: Place, texts: list[str], operation: str, values: tuple[str, s
             message = f"error: invalid credentials {values[1][:half]}\n{values[1][half:]} were rejected"
             yield {"diagnosticEvent": {"urn": "", "severity": "error", "message": message}}
         case "policy":
-            body = {"resourceUrn": f"urn:pulumi:dev::tiny::{place.type}::x", "message": f"Do not do this\n{texts[1]}", "policyName": "p", "policyPackName": "q", "enforcementLevel": "mandatory"}
+            body = {
+                "resourceUrn": f"urn:pulumi:dev::tiny::{place.type}::x",
+                "message": f"Do not do this\n{texts[1]}",
+                "policyName": "p",
+                "policyPackName": "q",
+                "enforcementLevel": "mandatory",
+            }
             yield step("update", place.type, "x", old, new)
             yield {"policyEvent": body}
         case "output":
@@ -295,7 +334,11 @@ def _spellings(text: str) -> Iterator[str]:
     decoded = []
     for word in re.findall(r"[A-Za-z0-9+/_-]{12,}={0,2}", joined):
         try:
-            decoded.append(base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_" if "-" in word or "_" in word else None).decode("utf-8", "ignore"))
+            decoded.append(
+                base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_" if "-" in word or "_" in word else None).decode(
+                    "utf-8", "ignore"
+                )
+            )
         except ValueError:
             continue
     yield from (text, plain, joined, unescaped, "\n".join(decoded))

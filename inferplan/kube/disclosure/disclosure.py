@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from inferplan.kube.disclosure import texts
-from inferplan.kube.disclosure.forms import is_name
+from inferplan.kube.disclosure.forms import is_name, unknown_characters
 from inferplan.kube.disclosure.keys import Place, is_secret, place_of
 from inferplan.kube.disclosure.texts import placeholder
 from inferplan.kube.marks import OUTPUT, SIGNATURE, UNKNOWN_TEXT
@@ -28,7 +28,9 @@ _VARIABLES: Final = re.compile(_TABLE["programs"]["variables"])
 _COMMANDS: Final = ("command", "args", "entrypoint", "cmd", "commands", "extraArgs", "entryPoint", "arguments")
 _PLAIN_NUMBER: Final = 10**7
 _DEEPEST: Final = 60
-# Forms beside those of `object_types.json`.
+_SHORTEST: Final = 5
+_WORDS: Final = re.compile(r"[^\s\"'`=:,;@/&?<>(){}\[\]|]+")
+# Forms in addition to those of `object_types.json`.
 _OPEN, _TEXT, _SECRET, _NAME = "", "string", "!secret", "!name"
 _AS_PLACES: Final = {_TEXT: Place.PUBLIC, "quantity": Place.PUBLIC, _SECRET: Place.SECRET, _NAME: Place.NAMED}
 
@@ -48,14 +50,14 @@ def _form_of(type_: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """Where a value stands: its `form`, its `key`, and whether something above it is a secret by its name."""
+    """The place of a value: its `form`, its `key`, and whether something above it is a secret by its name."""
 
     form: str
     key: str = ""
     secret: bool = False
     depth: int = 0
     nested: int = 0
-    """How many texts had to be opened to reach it."""
+    """The number of texts that were opened to reach it."""
 
 
 def disclosed(value: Any, type_: str = "", *, before: Any = MISSING) -> Any:
@@ -72,14 +74,19 @@ def disclosed_path(text: str) -> str:
 
 
 def message(text: str, hidden: Iterable[str] = (), names: Collection[str] = ()) -> str:
-    """A message for people with placeholders for `hidden` values and for what is no word, number or one of `names`."""
+    """A message for people with placeholders for `hidden` values and for all but words, numbers and `names`."""
     return texts.sentence(text, hidden, names, _document)
 
 
 def hidden_values(value: Any, shown: Any) -> set[str]:
-    """The texts in `value` of which `shown`, its copy, has only a placeholder."""
-    pairs = zip(leaves(value), leaves(shown), strict=False)
-    return {old for (_, old), (_, new) in pairs if isinstance(old, str) and old != new and len(old) >= 6}  # noqa: PLR2004
+    """The texts in `value`, and their words, that `shown`, its copy, hides."""
+    hidden: set[str] = set()
+    for (_, old), (_, new) in zip(leaves(value), leaves(shown), strict=False):
+        if isinstance(old, str) and old != new:
+            hidden |= {
+                each for each in (old, *_WORDS.findall(old)) if len(each) >= _SHORTEST and each not in str(new) and unknown_characters(each)
+            }
+    return hidden
 
 
 def shown_key(key: str) -> str:
@@ -114,7 +121,11 @@ def _map(value: dict[str, Any], before: Any, at: _Context) -> Any:
             return {**value, "value": _walk(value["value"], before, at)}
         return value
     old = before if isinstance(before, dict) else {}
-    beside = next((value[each] for each in _BESIDE if isinstance(value.get(each), str)), "") if {"value", "Value", "values"} & value.keys() else ""
+    beside = (
+        next((value[each] for each in _BESIDE if isinstance(value.get(each), str)), "")
+        if {"value", "Value", "values"} & value.keys()
+        else ""
+    )
     return {shown_key(key): _walk(each, old.get(key, MISSING), _below(at, key, each, beside)) for key, each in value.items()}
 
 
@@ -152,8 +163,13 @@ def _list(value: list[Any], before: Any, at: _Context) -> list[Any]:
         items = [_walk(each, MISSING, inner) if isinstance(each, dict | list) else each for each in items]
     else:
         # Where a list gets longer or shorter, a hidden item that it had before is not a new one.
-        items = [_walk(each, MISSING if len(old) != len(value) and each in old else _at(old, index), inner) for index, each in enumerate(value)]
-    return [_changed(item, each, MISSING if len(old) != len(value) and each in old else _at(old, index)) for index, (item, each) in enumerate(zip(items, value, strict=True))]
+        items = [
+            _walk(each, MISSING if len(old) != len(value) and each in old else _at(old, index), inner) for index, each in enumerate(value)
+        ]
+    return [
+        _changed(item, each, MISSING if len(old) != len(value) and each in old else _at(old, index))
+        for index, (item, each) in enumerate(zip(items, value, strict=True))
+    ]
 
 
 def _is_command(value: list[Any], key: str) -> bool:
@@ -177,6 +193,6 @@ def _leaf(text: str, before: Any, at: _Context) -> str:
 
 def _changed(item: Any, value: Any, before: Any) -> Any:
     """`item`, the shown form of `value`, marked if a hidden part of it is another than in `before`."""
-    if not isinstance(item, str) or before is MISSING or value == before or item == value or ", changed)" in item:
+    if not isinstance(item, str) or before is MISSING or value in (before, item) or ", changed)" in item:
         return item
     return re.sub(r"\(hidden, ([0-9,]+) characters\)", r"(hidden, \1 characters, changed)", item)

@@ -16,11 +16,12 @@ _PIECE: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # The digest of an object's content at the end of its name.
 _DIGEST: Final = re.compile(r"(?<=[A-Za-z0-9][-/])[0-9a-f]{8,10}(?=$|/|-r[0-9]+(/|$))")
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]*://)([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.IGNORECASE)
-_PATH: Final = re.compile(r"[\w.,:@=+~%*{}$()-]*(/[\w.,:@=+~%*{}$()-]*)+")
-_HOST: Final = re.compile(r"(\*\.)?[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)+(:[0-9]{1,5})?|[a-z0-9-]+:[0-9]{2,5}")
-# Of a text, at most so many characters may stand in no public word; a part of a path or host may have a few more, as names do.
+_PATH: Final = re.compile(r"(?=[./~$])[\w.,:@=+~%*{}$()-]*(/[\w.,:@=+~%*{}$()-]*)+")
+_HOST: Final = re.compile(r"(\*\.)?[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*\.[a-zA-Z]{2,}(:[0-9]{1,5})?|[a-z0-9-]+:[0-9]{2,5}")
+# Of a text, at most so many characters may be outside public words; a part of a path or host may have a few more, as names do.
 _MOST_UNKNOWN: Final = 5
 _MOST_IN_NAME: Final = 7
+_MOST_IN_PATH: Final = 11
 _LONGEST_NUMBER: Final = 3
 _LONGEST: Final = 400
 
@@ -50,15 +51,19 @@ def unknown_characters(text: str, *, prose: bool = False) -> int:
             count += len(run)
         else:
             mixed = 4 if any(map(str.isdigit, run)) else 3 if len(pieces) > 1 else 1
-            count += sum(len(each) for each in pieces if len(each) < mixed or not (each.lower() in words or (prose and len(pieces) == 1 and _is_wordlike(each))))
+            count += sum(
+                len(each)
+                for each in pieces
+                if len(each) < mixed or not (each.lower() in words or (prose and len(pieces) == 1 and _is_wordlike(each)))
+            )
     return count
 
 
 def _is_wordlike(text: str) -> bool:
     word = text.lower()
-    # One unusual sequence may stand in a long word. In random letters, most are unusual.
+    # A long word may have one unusual sequence. In random letters, most are unusual.
     unusual = sum(word[at : at + 3] not in _sequences() for at in range(len(word) - 2))
-    return word.isalpha() and unusual <= len(word) // 10 and (len(word) > 2 or word == text)  # noqa: PLR2004
+    return word.isalpha() and unusual <= len(word) // 10 and (len(word) > 2 or word == text)
 
 
 def is_readable(text: str, *, most: int = _MOST_UNKNOWN) -> bool:
@@ -82,7 +87,7 @@ def is_harmless(text: str) -> bool:
 
 def _has_public_parts(text: str) -> bool:
     parts = [unknown_characters(each) for each in re.split(r"[/.]", text)]
-    return max(parts, default=0) <= _MOST_IN_NAME and sum(parts) <= 2 * _MOST_IN_NAME + len(parts)
+    return max(parts, default=0) <= _MOST_IN_NAME and sum(parts) <= _MOST_IN_PATH
 
 
 def parts_of_url(text: str) -> tuple[str, str, str, str, str] | None:
@@ -95,7 +100,7 @@ def is_name(text: str, *, identifies: bool = False) -> bool:
     """True for the name of a resource or one of its values, in one word. Random characters count if the place `identifies` something."""
     if is_harmless(text) or not text.isascii() or len(text) > _LONGEST or re.search(r"\s|://[^/]*@|[?&][\w-]+=", text):
         return is_harmless(text)
-    if identifies and _IDENTIFIER.fullmatch(text):
+    if text.isdigit() or (identifies and _IDENTIFIER.fullmatch(text)):
         return True
     return all(unknown_characters(each) <= _MOST_IN_NAME for each in _DIGEST.sub("", text).split("/"))
 

@@ -1,4 +1,4 @@
-"""What the key of a value says about it: that it is a secret, a name, an identifier, a sentence for people, or nothing."""
+"""Reads from the key of a value whether it is a secret, a name, an identifier, a sentence for people, or anything."""
 
 import re
 from enum import Enum, auto
@@ -20,7 +20,7 @@ _NEVER: Final = tuple(_TABLE["never"])
 
 
 class Place(Enum):
-    """How much of a value is shown at a place."""
+    """The kind of a place, which decides how much of its value is shown."""
 
     PUBLIC = auto()
     """A field of a known type: one line of text is shown."""
@@ -34,7 +34,7 @@ class Place(Enum):
 
 @lru_cache(maxsize=16384)
 def place_of(key: str) -> Place:
-    """The place that a key alone makes, whatever object it stands in."""
+    """The place that a key alone makes, in whatever object."""
     words = [each for each in words_of(key) if not each.isdigit()]
     if not words:
         return Place.OPEN

@@ -19,13 +19,17 @@ _SMALL: Final = re.compile(_TABLE["secrets"]["harmless"])
 _HINTS: Final = frozenset(_TABLE["secrets"]["options"])
 _TOKEN: Final = re.compile(_TABLE["tokens"]["token"], re.VERBOSE)
 _LINE: Final = re.compile(_TABLE["tokens"]["line"], re.VERBOSE)
+_BEFORE_COMMIT: Final = ("at", "commit", "revision", "--revision")
 _STRUCTURE: Final = re.compile(r"[=;|{}<>\n\t$]|://|(^|\s)--?\w|:\s|\w:\S")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
-_ARMOUR: Final = re.compile(r"-----BEGIN (?!CERTIFICATE|PUBLIC|RSA PUBLIC|EC PUBLIC|PGP PUBLIC)[^\n]*?(-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL)
+_ARMOUR: Final = re.compile(
+    r"-----BEGIN (?!CERTIFICATE|PUBLIC|RSA PUBLIC|EC PUBLIC|PGP PUBLIC)[^\n]*?(-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL
+)
 _MOST_BYTES: Final = 2**20
 _DEEPEST: Final = 6
 _GZIP: Final = 31
-_MOST_NEIGHBOURS: Final = 5
+# Neighbouring words may be pieces of one secret, so their unknown characters are added.
+_MOST_UNKNOWN, _MOST_NEIGHBOURS = 5, 6
 _LONGEST_KEY: Final = 7
 Walk = Callable[[Any, int], Any]
 Names = Collection[str] | None
@@ -47,7 +51,12 @@ def shown(text: str, key: str, place: Place, walk: Walk, depth: int = 0) -> str:
     if place is Place.SECRET:
         soft = key in ("key", "keys") and not text.isdigit() and is_harmless(text)
         return text if soft or _SMALL.fullmatch(text) else placeholder(len(text))
-    if place is Place.PUBLIC and text.isascii() and text.isprintable() and not re.search(r"://[^/\s]*@|[?&][\w-]+=[^&]{6}|\s\S+\s\S+\s", text):
+    if (
+        place is Place.PUBLIC
+        and text.isascii()
+        and text.isprintable()
+        and not re.search(r"://[^/\s]*@|[?&][\w-]+=[^&]{6}|\s\S+\s\S+\s", text)
+    ):
         return text
     if place is not Place.OPEN and place is not Place.SENTENCE and is_name(text, identifies=place is Place.IDENTIFIES):
         return text
@@ -185,7 +194,7 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous:
     for match in _TOKEN.finditer(line):
         text, kind = match[0], match.lastgroup or ""
         if kind in ("other", "blank"):
-            parts.append(text if text.isascii() and text.isprintable() or text.isspace() else "�")
+            parts.append(text if (text.isascii() and text.isprintable()) or text.isspace() else "�")
             continue
         if kind == "hidden":
             parts.append(text)
@@ -207,13 +216,22 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous:
             text = key if not value else ""
         elif kind == "quoted":
             inner = text[1:-1]
-            whole = is_harmless(inner) or (names is not None and (inner in names or is_readable(inner)))
+            whole = is_harmless(inner) or is_readable(inner, most=_MOST_NEIGHBOURS) or (names is not None and inner in names)
             is_phrase = names is not None and re.search(r"\s", inner)
-            parts.append(text if whole else _phrase(text, walk, depth, names) if is_phrase else f"{text[0]}{_opened(inner, walk, depth + 1)}{text[-1]}")
+            parts.append(
+                text
+                if whole
+                else _phrase(text, walk, depth, names)
+                if is_phrase
+                else f"{text[0]}{_opened(inner, walk, depth + 1)}{text[-1]}"
+            )
         else:
-            unknown = 0 if names and text in names else unknown_characters(text, prose=names is not None)
+            unknown = 0 if text.isdigit() or (names and text in names) else unknown_characters(text, prose=names is not None)
             neighbours = neighbours + unknown if unknown else 0
-            public = (is_harmless(text) or (names is not None and unknown <= _MOST_NEIGHBOURS)) and neighbours <= _MOST_NEIGHBOURS
+            is_commit = previous in _BEFORE_COMMIT and re.fullmatch(r"[0-9a-f]{40}", text)
+            public = is_commit or (
+                (is_harmless(text) or (names is not None and unknown <= _MOST_UNKNOWN)) and neighbours <= _MOST_NEIGHBOURS
+            )
             parts.append(text if public else placeholder(len(text)))
         previous = text
     return "".join(parts)
@@ -226,7 +244,9 @@ def _phrase(text: str, walk: Walk, depth: int, names: Names) -> str:
 
 def _asks_secret(previous: str) -> bool:
     word = previous.strip("\"':")
-    return word in _HINTS or (bool(word) and is_secret(word.lstrip("-")) and (word.startswith("-") or word.islower() or word.isupper() or word.istitle()))
+    return word in _HINTS or (
+        bool(word) and is_secret(word.lstrip("-")) and (word.startswith("-") or word.islower() or word.isupper() or word.istitle())
+    )
 
 
 def command(words: list[Any], walk: Walk, depth: int = 0) -> list[Any]:

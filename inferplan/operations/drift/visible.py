@@ -17,6 +17,8 @@ _FREE_TEXT: Final = frozenset(
 """Fields whose values are hidden, with everything below them. Names of entries are shown."""
 _WITH_PLAIN_VALUES: Final = frozenset(("taints", "tolerations"))
 """Lists whose items have a plain `value`; in every other list (variables, headers, parameters) it is hidden."""
+
+
 def visible(value: Any, path: Path, inputs: Any = None) -> Any:
     """Return the part of `value` at `path` that texts may show; `inputs` are the declared ones, which mark secrets. None for MISSING."""
     if value is MISSING:

@@ -6,7 +6,7 @@ from typing import Any
 
 from inferplan.kube.paths import MISSING, Path, leaves, order_of, parse, text_of
 from inferplan.review.reading.events import PropertyDiff, State, Step
-from inferplan.review.reading.values import COMPUTED, SECRET, Mark, decoded, show, veil, veil_at
+from inferplan.review.reading.values import COMPUTED, SECRET, decoded, show, veil, veil_at
 from inferplan.review.rendering.text import clean
 
 

@@ -39,5 +39,8 @@ def hidden_in(step: Step, shown: Step) -> frozenset[str]:
     sides = ((step.old, shown.old), (step.new, shown.new))
     return frozenset(
         each
-        for raw, copy in sides if raw and copy for part in ("inputs", "outputs") for each in hidden_values(getattr(raw, part), getattr(copy, part))
+        for raw, copy in sides
+        if raw and copy
+        for part in ("inputs", "outputs")
+        for each in hidden_values(getattr(raw, part), getattr(copy, part))
     )
