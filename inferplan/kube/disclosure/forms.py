@@ -23,6 +23,7 @@ _MOST_UNKNOWN: Final = 5
 _MOST_IN_NAME: Final = 7
 _MOST_IN_PATH: Final = 11
 _LONGEST_NUMBER: Final = 3
+_LONGEST_COUNT: Final = 14
 _LONGEST: Final = 400
 
 
@@ -100,7 +101,7 @@ def is_name(text: str, *, identifies: bool = False) -> bool:
     """True for the name of a resource or one of its values, in one word. Random characters count if the place `identifies` something."""
     if is_harmless(text) or not text.isascii() or len(text) > _LONGEST or re.search(r"\s|://[^/]*@|[?&][\w-]+=", text):
         return is_harmless(text)
-    if text.isdigit() or (identifies and _IDENTIFIER.fullmatch(text)):
+    if (text.isdigit() and len(text) <= _LONGEST_COUNT) or (identifies and _IDENTIFIER.fullmatch(text)):
         return True
     return all(unknown_characters(each) <= _MOST_IN_NAME for each in _DIGEST.sub("", text).split("/"))
 

@@ -31,6 +31,7 @@ _GZIP: Final = 31
 # Neighbouring words may be pieces of one secret, so their unknown characters are added.
 _MOST_UNKNOWN, _MOST_NEIGHBOURS = 5, 6
 _LONGEST_KEY: Final = 7
+_LONGEST_NUMBER: Final = 9
 Walk = Callable[[Any, int], Any]
 Names = Collection[str] | None
 """Names that a sentence for people may contain; None for a text that is not such a sentence."""
@@ -226,7 +227,8 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous:
                 else f"{text[0]}{_opened(inner, walk, depth + 1)}{text[-1]}"
             )
         else:
-            unknown = 0 if text.isdigit() or (names and text in names) else unknown_characters(text, prose=names is not None)
+            is_number = text.isdigit() and len(text) <= (_LONGEST_NUMBER if names is None else _LONGEST_KEY)
+            unknown = 0 if is_number or (names and text in names) else unknown_characters(text, prose=names is not None)
             neighbours = neighbours + unknown if unknown else 0
             is_commit = previous in _BEFORE_COMMIT and re.fullmatch(r"[0-9a-f]{40}", text)
             public = is_commit or (

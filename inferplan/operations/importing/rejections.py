@@ -12,7 +12,7 @@ import yaml
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.kube.disclosure.disclosure import disclosed
 from inferplan.kube.disclosure.keys import is_secret
-from inferplan.kube.disclosure.texts import HIDDEN
+from inferplan.kube.disclosure.texts import HIDDEN, placeholder
 from inferplan.kube.paths import MISSING, covers, order_of, value_at
 from inferplan.operations.errors import RequestError
 from inferplan.operations.importing.commands import Option
@@ -100,7 +100,9 @@ def _errors(text: str) -> list[SpecError]:
 
 def _is_hidden(key: str, text: str) -> bool:
     """True for what a report would hide, except phrases of a setting whose name is not a secret's."""
-    return HIDDEN in str(disclosed({key: text})) and (" " not in text or is_secret(key))
+    shown = disclosed({key: text})[key]
+    is_phrase = shown == placeholder(len(text)) and " " in text and not is_secret(key)
+    return HIDDEN in shown and not is_phrase
 
 
 def _take_out(models: dict[str, Any], error: SpecError, server: Server) -> None:
