@@ -25,6 +25,8 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 _ARMOUR: Final = re.compile(
     r"-----BEGIN (?!CERTIFICATE|PUBLIC|RSA PUBLIC|EC PUBLIC|PGP PUBLIC)[^\n]*?(-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL
 )
+# A user with a password, a parameter of a URL, or a sentence: none belongs into a name.
+_CREDENTIALS: Final = re.compile(r"://[^/\s]*@|^[^/@\s]+:[^/@\s]+@(?!sha)|[?&][\w-]+=[^&]{6}|\s\S+\s\S+\s")
 _MOST_BYTES: Final = 2**20
 _DEEPEST: Final = 6
 _GZIP: Final = 31
@@ -52,12 +54,7 @@ def shown(text: str, key: str, place: Place, walk: Walk, depth: int = 0) -> str:
     if place is Place.SECRET:
         soft = key in ("key", "keys") and not text.isdigit() and is_harmless(text)
         return text if soft or _SMALL.fullmatch(text) else placeholder(len(text))
-    if (
-        place is Place.PUBLIC
-        and text.isascii()
-        and text.isprintable()
-        and not re.search(r"://[^/\s]*@|[?&][\w-]+=[^&]{6}|\s\S+\s\S+\s", text)
-    ):
+    if place is Place.PUBLIC and text.isascii() and text.isprintable() and not _CREDENTIALS.search(text):
         return text
     if place is not Place.OPEN and place is not Place.SENTENCE and is_name(text, identifies=place is Place.IDENTIFIES):
         return text
@@ -140,14 +137,14 @@ def _lines(text: str, walk: Walk, depth: int, *, names: Names = None) -> Iterato
     """Each line of `text`; what is indented below the key of a secret is a part of the secret."""
     block: int | None = None
     for line in text.split("\n"):
+        if line in _shipped_lines():
+            yield line
+            continue
         indent = len(line) - len(line.lstrip())
         if block is not None and line.strip() and (indent > block or (indent == block and line.lstrip().startswith("- "))):
             yield f"{line[:indent]}{_below_secret(line[indent:], walk, depth)}"
             continue
         block = None
-        if line in _shipped_lines():
-            yield line
-            continue
         match = _LINE.fullmatch(line)
         if match is None:
             is_comment = line.lstrip().startswith(("#", "//", "--", ";", '""' + '"'))
@@ -209,7 +206,7 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous:
             place = place_of(key.strip("\"'").lstrip("-"))
             if names is not None and place is Place.SECRET and unknown_characters(value) == 0:
                 place = Place.SENTENCE
-            if names is not None and place is not Place.SECRET and value:
+            if names is not None and place not in (Place.SECRET, Place.IDENTIFIES) and value:
                 opened = _inline(value, walk, depth, names=names) if value[0] not in "\"'" else _phrase(value, walk, depth, names)
             else:
                 opened = _quoted(value, key, place, walk, depth) if value else ""
