@@ -148,7 +148,8 @@ def summary_of(raw: Step) -> StepSummary:
     step = disclosed_step(raw)
     is_unchanged = step.op in _UNCHANGED
     changes = () if is_unchanged or step.type == STACK_TYPE else property_changes(step)
-    old, new = _side(step, step.old, last=step.new is None), _side(step, step.new, last=True)
+    old = _side(step, step.old, raw.old, last=step.new is None)
+    new = _side(step, step.new, raw.new, last=True)
     return StepSummary(
         op=intern(step.op),
         urn=intern(step.urn),
@@ -191,9 +192,9 @@ def without_digest(name: str) -> str:
 _read_whole = cache(_READ_WHOLE.fullmatch)
 
 
-def _side(step: Step, state: State | None, *, last: bool) -> Side | None:
-    """One side of `step`; what it refers to is kept of the last side alone."""
-    if state is None:
+def _side(step: Step, state: State | None, raw: State | None, *, last: bool) -> Side | None:
+    """One side of `step`; what it refers to is kept of the last side alone, as `raw` names it: it is matched, and never shown."""
+    if state is None or raw is None:
         return None
     inputs = state.inputs or {}
     by_property = (urn for urns in (state.property_dependencies or {}).values() for urn in urns or ()) if last else ()
@@ -207,7 +208,7 @@ def _side(step: Step, state: State | None, *, last: bool) -> Side | None:
         outputs=(state.outputs if step.type == STACK_TYPE else None) or {},
         dependencies=tuple(dict.fromkeys(map(intern, (*(state.dependencies or ()), *by_property)))) if last else (),
         names=tuple(dict.fromkeys(name for name in names if isinstance(name, str))) if kubernetes else (),
-        secrets=tuple(dict.fromkeys(_secrets(inputs))) if kubernetes and last else (),
+        secrets=tuple(dict.fromkeys(_secrets(raw.inputs or {}))) if kubernetes and last else (),
         pods=tuple(pod_sets(step.type, step.urn, step.name, inputs)),
     )
 
