@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inferplan.audit.secrets import without_secrets
+from inferplan.kube.disclosure.disclosure import message
 from inferplan.kube.paths import mapping
 from inferplan.review.findings import Finding
 from inferplan.review.rendering.text import clean
@@ -23,8 +24,14 @@ class InputError(ValueError):
     """Manifests or nodes cannot be read; one line per error, each with file and line, without credentials. Nothing was applied."""
 
     def __init__(self, errors: Iterable[str]) -> None:
-        self.errors = tuple(clean(_USER_INFO.sub(r"\1…@", " ".join(each.split("\n")))) for each in errors)
+        self.errors = tuple(_shown(_USER_INFO.sub(r"\1…@", " ".join(each.split("\n")))) for each in errors)
         super().__init__("\n".join(self.errors))
+
+
+def _shown(error: str) -> str:
+    """An error, `file:line: problem`, with placeholders for what may be a secret in the problem."""
+    place, colon, problem = clean(error).partition(": ")
+    return f"{place}{colon}{message(problem)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +74,7 @@ def finding(code: str, subject: object, field: str, reason: str, origin: Manifes
     if code in ("unready", "upgrade"):
         remedy = next((each for words, each in _REMEDIES.items() if re.search(words, reason)), remedy)
     place, body = origin.place if origin else "", origin.body if isinstance(origin, Manifest) else {}
-    text = without_secrets(" ".join(reason.split()), body)
+    text = without_secrets(" ".join(reason.split()), body, (str(subject), *re.split(r"[/ ]", str(subject))))
     return Finding(code=code, weight=weight, title=title, object=str(subject), field=field, reason=text, place=place, remedy=remedy)
 
 

@@ -1,49 +1,22 @@
-"""Values of manifests that are secret by their place or name: of Secrets, variables, headers, and arguments after an option."""
+"""Hides the content of Secrets before manifests are judged, and secret values in the words of a cluster or a renderer."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
+from inferplan.kube.disclosure.disclosure import disclosed, hidden_values, message
+from inferplan.kube.disclosure.texts import HIDDEN
 from inferplan.kube.paths import leaves
-from inferplan.review.rendering.text import HIDDEN, clean
-
-_HEADERS: Final = ("authorization", "proxy-authorization", "cookie", "x-api-key")
-_SHORTEST: Final = 4
+from inferplan.review.rendering.text import clean
 
 
-def veiled(body: dict[str, Any], hide: Callable[[Any], Any], *, named: bool = True) -> dict[str, Any]:
-    """A copy of an object with `hide` applied to the content of a Secret, and if `named` to other values that are secret."""
-    copy: dict[str, Any] = _veiled(body, hide) if named else dict(body)
+def veiled(body: dict[str, Any], hide: Callable[[Any], Any]) -> dict[str, Any]:
+    """A copy of an object with `hide` applied to the content of a Secret."""
     content = ("data", "stringData") if body.get("kind") == "Secret" else ()
-    return {key: hide(each) if key in content else each for key, each in copy.items()}
+    return {key: hide(each) if key in content else each for key, each in body.items()}
 
 
-def without_secrets(text: str, body: dict[str, Any]) -> str:
-    """`text`, which may quote the object `body`, without its secret values and without credentials of known forms."""
-    values: list[Any] = []
-    veiled(body, values.append)
-    for each in sorted({str(leaf) for value in values for _, leaf in leaves(value)}, key=len, reverse=True):
-        text = text.replace(each, HIDDEN) if len(each) >= _SHORTEST else text
-    return clean(text)
-
-
-def _veiled(value: Any, hide: Callable[[Any], Any]) -> Any:
-    if isinstance(value, dict):
-        copy = {key: _veiled(each, hide) for key, each in value.items()}
-        name, content = str(value.get("name")), value.get("value")
-        return {**copy, "value": hide(content)} if content and _is_secret(name, content) else copy
-    if isinstance(value, list):
-        pairs = zip(("", *value), value, strict=False)
-        return [hide(each) if _is_argument(before, each) else _veiled(each, hide) for before, each in pairs]
-    return value
-
-
-def _is_secret(name: str, value: Any) -> bool:
-    return name.lower() in _HEADERS or _is_hidden(f"{name}={next(leaves(value))[1]}")
-
-
-def _is_argument(before: Any, value: Any) -> bool:
-    return isinstance(value, str) and str(before).startswith("-") and not value.startswith("-") and _is_hidden(f"{before} {value}")
-
-
-def _is_hidden(text: str) -> bool:
-    return clean(text) != text
+def without_secrets(text: str, body: dict[str, Any], names: tuple[str, ...] = ()) -> str:
+    """`text`, which may quote the object `body`, with placeholders for its hidden values. Its other values and `names` are shown."""
+    shown = disclosed(body, f"{body.get('apiVersion', 'v1')}/{body.get('kind')}")
+    public = [each for _, each in leaves(shown) if isinstance(each, str) and HIDDEN not in each]
+    return message(clean(text), hidden_values(body, shown), {*names, *public})

@@ -48,7 +48,7 @@ def change_report(
 
 
 def _check(name: str, manifests: tuple[Manifest, ...]) -> PolicyReport:
-    hidden = [veiled(each.body, Secret, named=False) for each in manifests]
+    hidden = [veiled(each.body, Secret) for each in manifests]
     return check_stack(stack_of(_recording(name, hidden)), Settings(today=today(), levels=_LEVELS))
 
 

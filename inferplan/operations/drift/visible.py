@@ -1,10 +1,10 @@
 """Hides what may be a secret in a value of a cluster. People put secrets into any free text, so its values are never shown."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from inferplan.kube.paths import MISSING, Path, text_of, value_at
+from inferplan.kube.disclosure.disclosure import disclosed, message
+from inferplan.kube.paths import MISSING, Path, value_at
 from inferplan.rehearsal.engine.wire.values import Secret, has_secret
 
 HIDDEN: Final = "[not shown]"
@@ -17,10 +17,6 @@ _FREE_TEXT: Final = frozenset(
 """Fields whose values are hidden, with everything below them. Names of entries are shown."""
 _WITH_PLAIN_VALUES: Final = frozenset(("taints", "tolerations"))
 """Lists whose items have a plain `value`; in every other list (variables, headers, parameters) it is hidden."""
-_NAME: Final = r"(token|secret|passw|credential|api[-_]?key|private[-_]?key)"
-_SECRET_NAME: Final = re.compile(rf"(?i){_NAME}")
-_SECRET_TEXT: Final = re.compile(rf"(?is)\n|://[^/\s]*@|\b(bearer|basic)\s|{_NAME}.*[=\s\"']|[=\s\"'].*{_NAME}")
-"""Texts of several lines, URLs with a user, headers, and texts with more than a name of a secret."""
 
 
 def visible(value: Any, path: Path, inputs: Any = None) -> Any:
@@ -30,7 +26,7 @@ def visible(value: Any, path: Path, inputs: Any = None) -> Any:
     secret = isinstance(value, Secret) or _is_secret(inputs, path)
     if isinstance(value, Mapping) and not secret:
         return {key: visible(each, (*path, key), inputs) for key, each in value.items()}
-    if secret or _is_free_text(path) or (isinstance(value, str) and _SECRET_TEXT.search(value)):
+    if secret or _is_free_text(path) or (isinstance(value, str) and _is_hidden(value, path)):
         return HIDDEN
     if isinstance(value, list):
         return [visible(each, (*path, index), inputs) for index, each in enumerate(value)]
@@ -52,11 +48,15 @@ def variable_at(live: Any, path: Path) -> str:
 
 
 def _is_free_text(path: Path) -> bool:
-    return (
-        any(part in _FREE_TEXT or str(part).endswith("Args") for part in path)
-        or (path[-1:] == ("value",) and _WITH_PLAIN_VALUES.isdisjoint(path))
-        or bool(_SECRET_NAME.search(text_of(path)))
-    )
+    is_free = any(part in _FREE_TEXT or str(part).endswith("Args") for part in path)
+    return is_free or (path[-1:] == ("value",) and _WITH_PLAIN_VALUES.isdisjoint(path))
+
+
+def _is_hidden(value: str, path: Path) -> bool:
+    if path == ("message",):
+        return message(value) != value
+    key = next((part for part in reversed(path) if isinstance(part, str)), "")
+    return disclosed({key: value}) != {key: value}
 
 
 def _is_secret(inputs: Any, path: Path) -> bool:

@@ -10,6 +10,9 @@ from typing import Any
 import yaml
 
 from inferplan.components.spec import KeyPath, SpecError
+from inferplan.kube.disclosure.disclosure import disclosed
+from inferplan.kube.disclosure.keys import is_secret
+from inferplan.kube.disclosure.texts import HIDDEN, placeholder
 from inferplan.kube.paths import MISSING, covers, order_of, value_at
 from inferplan.operations.errors import RequestError
 from inferplan.operations.importing.commands import Option
@@ -17,7 +20,7 @@ from inferplan.operations.importing.fields import Server
 from inferplan.operations.new_stack.new_stack import SEED_BYTES
 from inferplan.policies.subjects.secret_texts import reveals
 from inferplan.rehearsal.secrets import new_salt, passphrase_of
-from inferplan.review.rendering.text import HIDDEN, clean
+from inferplan.review.rendering.text import clean
 from inferplan.stackfile.advice import plain_secrets
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.errors import InvalidStack, dotted
@@ -90,9 +93,16 @@ def _errors(text: str) -> list[SpecError]:
     unknown: list[SpecError] = []
     for name, model in settings.models.items():
         values = free_values(model)
-        secrets += [("models", name, *below) for below, _, text in values if reveals(text, code=True) or HIDDEN in clean(text)]
+        secrets += [("models", name, *below) for below, key, text in values if _is_hidden(key, text) or reveals(text, code=True)]
         unknown += [SpecError(("models", name, "extraArgs"), f"{each} (no option of {of})") for each, _, of in model.unknown_options()]
     return [*(SpecError(each, _REVEALING) for each in secrets), *unknown]
+
+
+def _is_hidden(key: str, text: str) -> bool:
+    """True for what a report would hide, except phrases of a setting whose name is not a secret's."""
+    shown = disclosed({key: text})[key]
+    is_phrase = shown == placeholder(len(text)) and " " in text and not is_secret(key)
+    return HIDDEN in shown and not is_phrase
 
 
 def _take_out(models: dict[str, Any], error: SpecError, server: Server) -> None:

@@ -4,7 +4,7 @@ import io
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -12,6 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from inferplan.kube.disclosure.texts import HIDDEN
 from inferplan.operations.errors import RequestError
 from inferplan.operations.planning.speed import read_speed
 from inferplan.operations.project import SETTINGS_FOLDERS, project_root
@@ -54,6 +55,7 @@ def report_on(gathered: Sequence[Preview | Findings], provenance: Provenance, *,
     previews = [
         each if each.against_config is not None else replace(each, against_config=change.config_before(each.stack)) for each in previews
     ]
+    previews = [replace(each, notes=(*each.notes, *_hidden_note(each))) for each in previews]
     reproduce = [_preview_command(each) for each in previews if each.stack]
     files = " ".join(dict.fromkeys(quote(f"{each.stack}.ndjson") for each in previews if each.stack))
     reproduce += [f"inferplan report {files}"] if files else []
@@ -78,6 +80,19 @@ def _preview_command(preview: Preview) -> str:
         against = f" --against {quote(preview.against)}" if preview.against else ""
         return f"inferplan plan {stack}{against} --events {target}"
     return f"PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --json --stack {stack} > {target}"
+
+
+def _hidden_note(preview: Preview) -> Iterator[str]:
+    """The number of values that the report hides, and the command that shows them."""
+    changes = [*preview.output_changes, *(change for step in preview.changed for change in step.changes)]
+    count = sum(HIDDEN in f"{each.old}{each.new}" for each in changes)
+    if count:
+        if preview.planner == "inferplan":
+            command = f"{_preview_command(preview)}, and read that file"
+        else:
+            command = f"pulumi preview --diff --show-secrets --stack {quote(preview.stack)}"
+        values = "1 value is" if count == 1 else f"{count:,} values are"
+        yield f"{values} hidden, in whole or in part, because nothing shows that they are public. To see them on your own machine: {command}"
 
 
 def read_events(path: Path) -> Preview | Findings:

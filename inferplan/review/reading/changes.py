@@ -6,7 +6,7 @@ from typing import Any
 
 from inferplan.kube.paths import MISSING, Path, leaves, order_of, parse, text_of
 from inferplan.review.reading.events import PropertyDiff, State, Step
-from inferplan.review.reading.values import COMPUTED, HIDDEN, SECRET, Mark, decoded, show, veil, veil_at
+from inferplan.review.reading.values import COMPUTED, SECRET, decoded, show, veil, veil_at
 from inferplan.review.rendering.text import clean
 
 
@@ -70,8 +70,8 @@ def _sides(step: Step, path: Path, diff: PropertyDiff) -> tuple[Any, Any]:
 def _change(path: str, old: Any, new: Any, kind: str) -> PropertyChange:
     is_added, is_deleted = kind.startswith("add"), kind.startswith("delete")
     texts = ["" if is_added else show(old), "" if is_deleted else show(new)]
-    if isinstance(old, Mark) and old in (SECRET, HIDDEN) and not is_deleted:
-        texts[1] = new.text if new == COMPUTED else f"{old.text} (changed)"
+    if old == SECRET and not is_deleted:
+        texts[1] = new.text if new == COMPUTED else f"{SECRET.text} (changed)"
     if new == SECRET and not is_added:
         # A value that becomes a secret is one already: what it was is not shown either.
         texts = [SECRET.text, f"{SECRET.text} (changed)"]
@@ -148,7 +148,7 @@ def _are_alike_lists(old: Any, new: Any) -> bool:
 
 
 def _holds_secret(value: Any) -> bool:
-    return any(isinstance(each, Mark) and each in (SECRET, HIDDEN) for _, each in leaves(value))
+    return any(each == SECRET for _, each in leaves(value))
 
 
 def _spelled(path: Path) -> str:

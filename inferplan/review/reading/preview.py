@@ -1,17 +1,20 @@
 """One run of the engine as a report sees it: summaries of what happens to each resource, once, and how the run ended."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from sys import intern
-from typing import Any
+from typing import Any, TypeVar
 
+from inferplan.kube.disclosure.disclosure import message
 from inferplan.kube.facts import OUTPUT as FACTS
 from inferplan.kube.paths import mapping
 from inferplan.review.capacity.pods import PodSet, pod_sets, templates_of
 from inferplan.review.reading.changes import PropertyChange, output_changes, property_changes
+from inferplan.review.reading.disclosed import disclosed_step, hidden_in
 from inferplan.review.reading.events import STACK_TYPE, DiagnosticEvent, PolicyEvent, PolicyRemediationEvent, State, Step, kind_of, name_of
+from inferplan.review.rendering.text import clean
 from inferplan.review.risks.risk import GOES, Risk, gone, risks_of
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
@@ -28,6 +31,7 @@ _REFERENCES = frozenset(
     {"secretName", "secretRef", "secretKeyRef", "imagePullSecrets", "secret", "configMap", "configMapRef", "configMapKeyRef"}
 )
 _DEEPEST = 30
+_Event = TypeVar("_Event", DiagnosticEvent, PolicyEvent)
 _UNCHANGED = ("same", "read")
 _EXISTED = ("same", "read", "update", "replace", "delete", "discard")
 _NAME_WITH_DIGEST = re.compile(r"-(?=[0-9a-f]*[0-9])[0-9a-f]{8,}$")
@@ -62,6 +66,8 @@ class StepSummary:
     pods_change: bool = False
     data_changes: bool = False
     step: Step | None = None
+    hidden: frozenset[str] = frozenset()
+    """Values that no message of the run may repeat."""
     failed: bool = False
 
     @property
@@ -138,10 +144,12 @@ class Preview:
         return output_changes(*({key: value for key, value in side.items() if key != FACTS} for side in (old, new)))
 
 
-def summary_of(step: Step) -> StepSummary:
+def summary_of(raw: Step) -> StepSummary:
+    step = disclosed_step(raw)
     is_unchanged = step.op in _UNCHANGED
     changes = () if is_unchanged or step.type == STACK_TYPE else property_changes(step)
-    old, new = _side(step, step.old, last=step.new is None), _side(step, step.new, last=True)
+    old = _side(step, step.old, raw.old, last=step.new is None)
+    new = _side(step, step.new, raw.new, last=True)
     return StepSummary(
         op=intern(step.op),
         urn=intern(step.urn),
@@ -152,7 +160,8 @@ def summary_of(step: Step) -> StepSummary:
         risks=tuple(risks_of(step, changes)),
         pods_change=not is_unchanged and templates_of(step.type, step.old_inputs) != templates_of(step.type, step.new_inputs),
         data_changes=step.type == SECRET and _data_changes(step),
-        step=step if step.op in ("create", "delete") and without_digest(step.name) != step.name else None,
+        step=raw if step.op in ("create", "delete") and without_digest(step.name) != step.name else None,
+        hidden=hidden_in(raw, step),
     )
 
 
@@ -163,6 +172,18 @@ def with_failure(summary: StepSummary, *, failed: bool, lost: bool) -> StepSumma
     return replace(summary, failed=failed, risks=risks)
 
 
+def disclosed_messages(events: Iterable[_Event], steps: Sequence[StepSummary]) -> tuple[_Event, ...]:
+    """`events` with messages that show no hidden value of `steps`."""
+    hidden = {each for step in steps for each in step.hidden}
+    names = {
+        name
+        for step in steps
+        for side in (step.old, step.new)
+        for name in (step.name, step.type, step.kind, step.urn, *(side.names if side else ()))
+    }
+    return tuple(each.model_copy(update={"message": message(clean(each.message), hidden, names)}) for each in events)
+
+
 def without_digest(name: str) -> str:
     """`name` without the digest of the object's content at its end."""
     return _NAME_WITH_DIGEST.sub("", name)
@@ -171,9 +192,9 @@ def without_digest(name: str) -> str:
 _read_whole = cache(_READ_WHOLE.fullmatch)
 
 
-def _side(step: Step, state: State | None, *, last: bool) -> Side | None:
-    """One side of `step`; what it refers to is kept of the last side alone."""
-    if state is None:
+def _side(step: Step, state: State | None, raw: State | None, *, last: bool) -> Side | None:
+    """One side of `step`; what it refers to is kept of the last side alone, as `raw` names it: it is matched, and never shown."""
+    if state is None or raw is None:
         return None
     inputs = state.inputs or {}
     by_property = (urn for urns in (state.property_dependencies or {}).values() for urn in urns or ()) if last else ()
@@ -187,7 +208,7 @@ def _side(step: Step, state: State | None, *, last: bool) -> Side | None:
         outputs=(state.outputs if step.type == STACK_TYPE else None) or {},
         dependencies=tuple(dict.fromkeys(map(intern, (*(state.dependencies or ()), *by_property)))) if last else (),
         names=tuple(dict.fromkeys(name for name in names if isinstance(name, str))) if kubernetes else (),
-        secrets=tuple(dict.fromkeys(_secrets(inputs))) if kubernetes and last else (),
+        secrets=tuple(dict.fromkeys(_secrets(raw.inputs or {}))) if kubernetes and last else (),
         pods=tuple(pod_sets(step.type, step.urn, step.name, inputs)),
     )
 

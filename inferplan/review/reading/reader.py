@@ -23,7 +23,7 @@ from inferplan.review.reading.events import (
     SummaryEvent,
     owner_of,
 )
-from inferplan.review.reading.preview import Preview
+from inferplan.review.reading.preview import Preview, disclosed_messages
 from inferplan.review.reading.records import GIVE, EventsError, excerpt, records
 
 _EVENTS: dict[str, type[BaseModel]] = {
@@ -184,9 +184,9 @@ class _Collector:
             config=dict(sorted((self.prelude.config or {}).items())),
             against_config=self.prelude.against_config,
             policy_packs=packs_of(summary.policy_packs or {}, self.policies),
-            policies=tuple(each for each in self.policies if each.policy_name != IDENTITY_POLICY),
+            policies=disclosed_messages((each for each in self.policies if each.policy_name != IDENTITY_POLICY), steps),
             remediations=tuple(self.remediations),
-            diagnostics=tuple(self.diagnostics),
+            diagnostics=disclosed_messages(self.diagnostics, steps),
         )
 
     def _incomplete(self) -> str:
@@ -222,7 +222,7 @@ def _digest(record: dict[str, Any], source: str, line: int) -> Preview:
         result=outcome("succeeded", messages),
         incomplete=incomplete or mismatch(changing(counts), changing(listed)),
         config=dict(sorted((digest.config or {}).items())),
-        diagnostics=messages,
+        diagnostics=disclosed_messages(messages, steps),
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from inferplan.kube import marks
@@ -14,10 +14,7 @@ from inferplan.review.rendering.text import clean
 _FLATTENED = "[secret]"  # what the digest has in place of a secret, and a whole map of them
 _KINDS = {marks.ASSET: "asset", marks.ARCHIVE: "archive", marks.RESOURCE: "resource", marks.BYTES: "bytes"}
 _MAX_DEPTH = 60
-_CREDENTIAL_KEY = re.compile(
-    r"(?:pass(?:word|wd|phrase)|secret|token|api_?-?key|(?:private|access|server|signing)_?-?key|credentials?|seed)s?$", re.I
-)
-_PLAIN = re.compile(r"[A-Za-z_./][^\n]*")
+_PLAIN = re.compile(r"[A-Za-z_./][^\n]*|\(hidden, [0-9,]+ characters(, changed)?\)$")
 _WORDS = frozenset({"true", "false", "null", "yes", "no"})
 _SECRET_OBJECT = re.compile(r"kubernetes:core/v[0-9]\w*:Secret")
 
@@ -31,7 +28,6 @@ class Mark:
 
 SECRET = Mark("secret")
 COMPUTED = Mark("known after up")
-HIDDEN = Mark("hidden (named like a credential)")
 DEEP = Mark(f"nested deeper than {_MAX_DEPTH} levels")
 
 
@@ -72,19 +68,9 @@ def _veil(value: Any, depth: int) -> Any:
 def _veil_map(value: dict[str, Any], depth: int) -> Any:
     if SIGNATURE in value:
         return _marked(value, depth)
-    return {key: HIDDEN if _is_hidden(value, key) else _veil(item, depth + 1) for key, item in value.items()}
+    return {key: _veil(item, depth + 1) for key, item in value.items()}
 
 
-def _is_hidden(values: dict[str, Any], key: str) -> bool:
-    value = values[key]
-    if not isinstance(value, str) or value in ("", UNKNOWN_TEXT):
-        return False
-    # An environment variable of a container has its name in the neighbouring entry.
-    name = values.get("name") if key == "value" else None
-    return bool(_names_credential(key) or (isinstance(name, str) and _names_credential(name)))
-
-
-_names_credential = lru_cache(maxsize=4096)(_CREDENTIAL_KEY.search)
 _is_secret_object = cache(_SECRET_OBJECT.fullmatch)
 
 
@@ -112,8 +98,6 @@ def veil_at(value: Any, path: Path, type_: str = "") -> Any:
         if depth > _MAX_DEPTH or not isinstance(value, dict | list) or (isinstance(value, dict) and SIGNATURE in value):
             veiled = _veil(value, depth)
             return veiled if isinstance(veiled, Mark) else MISSING
-        if isinstance(value, dict) and isinstance(part, str) and part in value and _is_hidden(value, part):
-            return HIDDEN
         value = value_at(value, (part,))
         if value is MISSING:
             return MISSING

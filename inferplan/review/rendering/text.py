@@ -22,16 +22,6 @@ _CREDENTIALS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# A name that says that a credential follows: --api-key X, password=X, "token": "X", Authorization: Basic X.
-_NAMED = re.compile(
-    r"""((?:(?<![\w-])--?[\w-]*(?:api-?key|token|password|passwd|secret)(?:=|\s+)
-       | (?:api[_-]?key|access[_-]?key|token|passw(?:or)?d|passphrase|secret)["']?(?:\s*=\s*|:\s*(?=["'])|:\s+(?=[\w+/=-]{12,}(?:[\s,}]|$)))
-       | \bbasic\s+(?=[\w+/]{8,}={0,2}(?:["'\s]|$))
-      )["']?)
-      ([^\s"'\[<{$&;,-][^\s"'&;,]{3,})""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_NAMES = ("key", "token", "passw", "passphrase", "secret", "basic")
 # Cheap words, one of which every credential above holds: most text has none, and the long pattern is slow.
 _HINTS = ("AKIA", "ASIA", "-----BEGIN", "gh", "glpat-", "hf_", "sk-", "nvapi-", "pul-", "xox", "eyJ", "://", "earer ")
 _CONTEXT = 24  # characters around a difference, enough to recognize its context
@@ -69,9 +59,6 @@ def _clean(text: str) -> str:
     text = _CONTROL.sub("", text)
     if any(hint in text for hint in _HINTS):
         text = _CREDENTIALS.sub(HIDDEN, text)
-    low = text.lower()
-    if any(name in low for name in _NAMES):
-        text = _NAMED.sub(lambda match: f"{match[1]}{HIDDEN}", text)
     for mask in _masks:
         text = mask.sub(HIDDEN, text)
     return text

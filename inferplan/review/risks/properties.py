@@ -12,7 +12,7 @@ from inferplan.kube.paths import MISSING, parse, text_of, value_at
 from inferplan.kube.quantity import amount
 from inferplan.review.reading.changes import PropertyChange
 from inferplan.review.reading.events import Step, type_of
-from inferplan.review.reading.values import HIDDEN, SECRET, show, veil, veil_at
+from inferplan.review.reading.values import SECRET, show, veil, veil_at
 from inferplan.review.rendering.text import clean, joined, transition
 from inferplan.review.risks.kinds import Condition, Harmless, PropertyRule, harmless_for, rules_for
 from inferplan.review.risks.leaves import differing_leaves, has_parts, leaves
@@ -221,8 +221,8 @@ def _cause(rule: PropertyRule, path: str, sides: _Comparison) -> str:
         before, after = (rule.default if each is MISSING else each for each in (before, after))
     if rule.pick is not None:
         before, after = (MISSING if each is MISSING else ", ".join(_picked(rule, each)) for each in (before, after))
-    if mark := next((each for each in (before, after) if each in (SECRET, HIDDEN)), None):
-        return f"{clean(path)}: {mark.text} (changed)"
+    if SECRET in (before, after):
+        return f"{clean(path)}: {SECRET.text} (changed)"
     if isinstance(before, list) and isinstance(after, list) and not has_parts(before) and not has_parts(after):
         # Of two long lists only what differs; where it is the same, the order does.
         removed, added = [each for each in before if each not in after], [each for each in after if each not in before]

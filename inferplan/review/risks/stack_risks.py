@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from inferplan.review.capacity.figures import Figures
+from inferplan.review.reading.disclosed import disclosed_step
 from inferplan.review.reading.events import STACK_TYPE
 from inferplan.review.reading.preview import CONFIG_MAP, SECRET, Preview, Side, StepSummary, without_digest
 from inferplan.review.rendering.text import clean, joined
@@ -104,7 +105,8 @@ def _step_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
     for each in steps:
         new = pairs.get(each.urn) if each.op == "delete" else None
         if new is not None and each.step is not None:
-            yield from risks_of(new.model_copy(update={"op": "replace", "old": each.step.old, "keys": ("metadata.name",)}), ())
+            replacement = new.model_copy(update={"op": "replace", "old": each.step.old, "keys": ("metadata.name",)})
+            yield from risks_of(disclosed_step(replacement), ())
         elif each.op != "create" or each.urn not in replacing:
             yield from each.risks
 

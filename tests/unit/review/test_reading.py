@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from inferplan.kube.disclosure.disclosure import message
+from inferplan.kube.disclosure.texts import HIDDEN
 from inferplan.review.rendering import html as page
 from inferplan.review.rendering.markdown import render
-from inferplan.review.rendering.text import HIDDEN, clean
 from inferplan.review.report import as_json, make_report
 from tests.review_streams import preview, stack_step, step
 
@@ -90,8 +91,8 @@ def test_json_that_is_only_written_differently_says_so():
 
 def test_credentials_inside_of_json_are_hidden_and_other_strings_stay_as_they_are():
     assert changes({"policy": '{"password": "hunter22"}'}, {"policy": '{"password": "hunter23"}'})[0][1:] == (
-        "hidden (named like a credential)",
-        "hidden (named like a credential) (changed)",
+        "(hidden, 8 characters)",
+        "(hidden, 8 characters, changed)",
     )
     assert changes({"policy": "{not json"}, {"policy": "[nor this"}) == [("policy", '"{not json"', '"[nor this"')]
 
@@ -110,7 +111,7 @@ def test_credentials_inside_of_json_are_hidden_and_other_strings_stay_as_they_ar
     ],
 )
 def test_credentials_that_pulumi_did_not_mark_are_hidden(text, kept):
-    shown = clean(text)
+    shown = message(text)
     assert "CANARY" not in shown
     assert "Q0FOQVJZ" not in shown
     assert HIDDEN in shown
@@ -131,7 +132,7 @@ def test_credentials_that_pulumi_did_not_mark_are_hidden(text, kept):
     ],
 )
 def test_words_about_credentials_are_not_hidden(text):
-    assert clean(text) == text
+    assert message(text) == text
 
 
 def test_one_warning_is_one_warning_and_an_update_is_worded_as_one():

@@ -363,7 +363,7 @@ def test_no_canary_reaches_any_output(name, op):
 
 def many(count: int) -> Report:
     def config_map(index):
-        return step("create", CONFIG_MAP, f"c{index:04}", None, {"data": {"text": f"{'é' * 150}{index}"}})
+        return step("create", CONFIG_MAP, f"c{index:04}", None, {"data": {"text": f"{'réplica of the model ' * 7}{index}"}})
 
     return report_on(step("delete", "aws:s3/bucket:Bucket", "weights", {}), *(config_map(index) for index in range(count)))
 

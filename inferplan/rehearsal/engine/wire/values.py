@@ -23,6 +23,7 @@ from typing import Any, Final
 from google.protobuf import struct_pb2
 
 from inferplan.kube import marks
+from inferplan.kube.disclosure.disclosure import disclosed, hidden_values
 from inferplan.kube.names import SECRET_DIGESTS
 from inferplan.kube.paths import MISSING, leaves, mapped
 
@@ -148,8 +149,10 @@ def secret_texts(value: Any) -> set[str]:
 
 
 def without_secrets(message: str, inputs: Mapping[str, Any]) -> str:
-    """`message` with `[secret]` instead of each secret text of `inputs`. Texts under 4 characters stay: they match too much."""
-    for text in sorted((each for each in secret_texts(inputs) if len(each) >= 4), key=len, reverse=True):
+    """`message` with `[secret]` instead of each secret or hidden text of `inputs`. Texts under 4 characters stay: they match too much."""
+    plain = reveal(inputs)
+    texts = {each for each in secret_texts(inputs) if len(each) >= 4} | hidden_values(plain, disclosed(plain))
+    for text in sorted(texts, key=len, reverse=True):
         message = message.replace(text, "[secret]")
     return message
 

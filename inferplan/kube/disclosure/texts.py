@@ -1,0 +1,293 @@
+"""Opens texts as far as they parse: JSON, base64, gzip, URLs, and lines of keys and values, options, quotes and words."""
+
+import base64
+import binascii
+import json
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from inferplan.kube.disclosure.forms import is_harmless, is_name, is_readable, parts_of_url, unknown_characters
+from inferplan.kube.disclosure.keys import Place, is_secret, place_of
+from inferplan.tables import table
+
+_TABLE: Final = table("kube/disclosure/places.toml")
+_SMALL: Final = re.compile(_TABLE["secrets"]["harmless"])
+_HINTS: Final = frozenset(_TABLE["secrets"]["options"])
+_TOKEN: Final = re.compile(_TABLE["tokens"]["token"], re.VERBOSE)
+_LINE: Final = re.compile(_TABLE["tokens"]["line"], re.VERBOSE)
+_BEFORE_COMMIT: Final = ("at", "commit", "revision", "--revision")
+_STRUCTURE: Final = re.compile(r"[=;|{}<>\n\t$]|://|(^|\s)--?\w|:\s|\w:\S")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_ARMOUR: Final = re.compile(
+    r"-----BEGIN (?!CERTIFICATE|PUBLIC|RSA PUBLIC|EC PUBLIC|PGP PUBLIC)[^\n]*?(-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL
+)
+# A user with a password, a parameter of a URL, or a sentence: none belongs into a name.
+_CREDENTIALS: Final = re.compile(r"://[^/\s]*@|^[^/@\s]+:[^/@\s]+@(?!sha)|[?&][\w-]+=[^&]{6}|\s\S+\s\S+\s")
+_MOST_BYTES: Final = 2**20
+_DEEPEST: Final = 6
+_GZIP: Final = 31
+# Neighbouring words may be pieces of one secret, so their unknown characters are added.
+_MOST_UNKNOWN, _MOST_NEIGHBOURS = 5, 6
+_LONGEST_KEY: Final = 7
+_LONGEST_NUMBER: Final = 9
+Walk = Callable[[Any, int], Any]
+Names = Collection[str] | None
+"""Names that a sentence for people may contain; None for a text that is not such a sentence."""
+
+
+HIDDEN: Final = "(hidden, "
+"""The beginning of every placeholder."""
+
+
+def placeholder(length: int, *, changed: bool = False) -> str:
+    """The text in place of a hidden value."""
+    return f"{HIDDEN}{length:,} characters{', changed' if changed else ''})"
+
+
+@lru_cache(maxsize=65536)
+def shown(text: str, key: str, place: Place, walk: Walk, depth: int = 0) -> str:
+    """`text` as a report may show it at `place` under `key`. `walk` shows the values of documents in it."""
+    if place is Place.SECRET:
+        soft = key in ("key", "keys") and not text.isdigit() and is_harmless(text)
+        return text if soft or _SMALL.fullmatch(text) else placeholder(len(text))
+    if place is Place.PUBLIC and text.isascii() and text.isprintable() and not _CREDENTIALS.search(text):
+        return text
+    if place is not Place.OPEN and place is not Place.SENTENCE and is_name(text, identifies=place is Place.IDENTIFIES):
+        return text
+    if is_harmless(text.strip()):
+        return text
+    return _opened(text, walk, depth, names=() if place is Place.SENTENCE else None)
+
+
+def sentence(text: str, hidden: Iterable[str], names: Collection[str], walk: Walk) -> str:
+    """A message for people without `hidden` values: its words, `names` and numbers are shown."""
+    for each in sorted(hidden, key=len, reverse=True):
+        text = text.replace(each, placeholder(len(each)))
+    return "\n".join(_inline(line, walk, 0, names=names) for line in _unarmoured(text).split("\n"))
+
+
+def _opened(text: str, walk: Walk, depth: int, *, names: Names = None) -> str:
+    if depth > _DEEPEST:
+        return placeholder(len(text))
+    if (document := _document(text)) is not None:
+        opened = walk(document, depth + 1)
+        return text if opened == document else json.dumps(opened, ensure_ascii=False)
+    if (inner := _decoded(text)) is not None:
+        opened = _opened(inner, walk, depth + 1)
+        return text if opened == inner else opened
+    if (url := parts_of_url(text)) is not None:
+        return _url(url)
+    if names is None and not _STRUCTURE.search(text.strip()):
+        return placeholder(len(text))
+    return "\n".join(_lines(_unarmoured(text), walk, depth, names=names))
+
+
+def _document(text: str) -> Any:
+    if text.lstrip()[:1] not in ("{", "[", '"'):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list | str) else None
+
+
+def _decoded(text: str) -> str | None:
+    """The text that `text` holds in base64, also packed by gzip; None if it holds none."""
+    packed = "".join(text.split())
+    if not _BASE64.fullmatch(packed):
+        return None
+    try:
+        content = base64.b64decode(packed.replace("-", "+").replace("_", "/") + "=" * (-len(packed) % 4))
+        if content[:2] == b"\x1f\x8b":
+            content = zlib.decompressobj(_GZIP).decompress(content, _MOST_BYTES)
+        inner = content.decode()
+    except (binascii.Error, zlib.error, UnicodeDecodeError):
+        return None
+    return inner if inner and all(each.isprintable() or each in "\r\n\t" for each in inner) else None
+
+
+def _url(parts: tuple[str, str, str, str, str]) -> str:
+    scheme, authority, path, query, fragment = parts
+    user, at, host = authority.rpartition("@")
+    user = placeholder(len(user)) if at else ""
+    host = host if is_harmless(host) or is_readable(host) else placeholder(len(host))
+    segments = path if is_harmless(path) else "/".join(each if is_harmless(each) else placeholder(len(each)) for each in path.split("/"))
+    values = [_parameter(each) for each in query.removeprefix("?").split("&")] if query else []
+    end = fragment if is_harmless(fragment[1:]) else f"#{placeholder(len(fragment) - 1)}"
+    return f"{scheme}{user}{at}{host}{segments}{'?' if query else ''}{'&'.join(values)}{end if fragment else ''}"
+
+
+def _parameter(text: str) -> str:
+    key, equals, value = text.partition("=")
+    if not equals:
+        return key if is_harmless(key) else placeholder(len(key))
+    return f"{key if is_harmless(key) else placeholder(len(key))}={value if not is_secret(key) and is_harmless(value) else placeholder(len(value))}"
+
+
+def _unarmoured(text: str) -> str:
+    return _ARMOUR.sub(lambda match: placeholder(len(match[0])), text)
+
+
+def _lines(text: str, walk: Walk, depth: int, *, names: Names = None) -> Iterator[str]:
+    """Each line of `text`; what is indented below the key of a secret is a part of the secret."""
+    block: int | None = None
+    for line in text.split("\n"):
+        if line in _shipped_lines():
+            yield line
+            continue
+        indent = len(line) - len(line.lstrip())
+        if block is not None and line.strip() and (indent > block or (indent == block and line.lstrip().startswith("- "))):
+            yield f"{line[:indent]}{_below_secret(line[indent:], walk, depth)}"
+            continue
+        block = None
+        match = _LINE.fullmatch(line)
+        if match is None:
+            is_comment = line.lstrip().startswith(("#", "//", "--", ";", '""' + '"'))
+            yield _inline(line, walk, depth, names=() if is_comment else names)
+            continue
+        key, value = match["key"].strip("\"'"), match["value"]
+        if is_secret(key):
+            block = indent if not value.strip() or value.strip()[0] in "|>&{[" else None
+        yield f"{match['before']}{_key(match['key'])}{match['separator']}{_value(value, key, walk, depth, names=names)}"
+
+
+def _below_secret(text: str, walk: Walk, depth: int) -> str:
+    match = _LINE.fullmatch(text)
+    if match is None:
+        return text if text.strip() in ("-", "}", "]", "},", "],", "{", "[") else placeholder(len(text))
+    key = match["key"].strip("\"'")
+    place = Place.NAMED if place_of(key) in (Place.NAMED, Place.IDENTIFIES) else Place.SECRET
+    return f"{match['before']}{_key(match['key'])}{match['separator']}{_quoted(match['value'], key, place, walk, depth) if match['value'] else ''}"
+
+
+def _key(text: str) -> str:
+    bare = text.strip("\"'")
+    return text if is_name(bare) and unknown_characters(bare) <= _LONGEST_KEY else placeholder(len(text))
+
+
+def _value(text: str, key: str, walk: Walk, depth: int, *, names: Names = None) -> str:
+    place, bare = place_of(key), text.strip()
+    if place is Place.SECRET or not re.search(r"\s", bare) or bare[:1] + bare[-1:] in ('""', "''"):
+        return _quoted(text, key, place, walk, depth)
+    return _opened(text, walk, depth + 1) if _document(text) is not None else _inline(text, walk, depth, names=names)
+
+
+def _quoted(text: str, key: str, place: Place, walk: Walk, depth: int) -> str:
+    """A value with what is around it: quotes, a comma, a blank."""
+    match = re.fullmatch(r"""(\s*[rbf]?["']?)(.*?)(["']?[,;]?\s*)""", text, re.DOTALL)
+    start, value, end = match.groups() if match else ("", text, "")
+    opened = shown(value, key, place, walk, depth + 1) if value else ""
+    return f"{start}{opened}{end}"
+
+
+def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous: str = "") -> str:
+    """A line of words: of a command, a program, a query or a sentence."""
+    parts: list[str] = []
+    neighbours = 0
+    for match in _TOKEN.finditer(line):
+        text, kind = match[0], match.lastgroup or ""
+        if kind in ("other", "blank"):
+            parts.append(text if (text.isascii() and text.isprintable()) or text.isspace() else "�")
+            continue
+        if kind == "hidden":
+            parts.append(text)
+            continue
+        if _asks_secret(previous) and kind in ("word", "quoted", "pair") and (previous.startswith("-") or unknown_characters(text)):
+            parts.append(_quoted(text, previous, Place.SECRET, walk, depth))
+        elif kind == "url":
+            parts.append(text if is_harmless(text) else _url(parts_of_url(text) or ("", "", text, "", "")))
+        elif kind == "pair":
+            key, separator, value = match["key"], match["separator"], match["content"] or ""
+            place = place_of(key.strip("\"'").lstrip("-"))
+            if names is not None and place is Place.SECRET and unknown_characters(value) == 0:
+                place = Place.SENTENCE
+            if names is not None and place not in (Place.SECRET, Place.IDENTIFIES) and value:
+                opened = _inline(value, walk, depth, names=names) if value[0] not in "\"'" else _phrase(value, walk, depth, names)
+            else:
+                opened = _quoted(value, key, place, walk, depth) if value else ""
+            parts.append(f"{_key(key)}{separator}{opened}")
+            text = key if not value else ""
+        elif kind == "quoted":
+            inner = text[1:-1]
+            whole = is_harmless(inner) or is_readable(inner, most=_MOST_NEIGHBOURS) or (names is not None and inner in names)
+            is_phrase = names is not None and re.search(r"\s", inner)
+            parts.append(
+                text
+                if whole
+                else _phrase(text, walk, depth, names)
+                if is_phrase
+                else f"{text[0]}{_opened(inner, walk, depth + 1)}{text[-1]}"
+            )
+        else:
+            is_number = text.isdigit() and len(text) <= (_LONGEST_NUMBER if names is None else _LONGEST_KEY)
+            unknown = 0 if is_number or (names and text in names) else unknown_characters(text, prose=names is not None)
+            neighbours = neighbours + unknown if unknown else 0
+            is_commit = previous in _BEFORE_COMMIT and re.fullmatch(r"[0-9a-f]{40}", text)
+            public = is_commit or (
+                (is_harmless(text) or (names is not None and unknown <= _MOST_UNKNOWN)) and neighbours <= _MOST_NEIGHBOURS
+            )
+            parts.append(text if public else placeholder(len(text)))
+        previous = text
+    return "".join(parts)
+
+
+def _phrase(text: str, walk: Walk, depth: int, names: Names) -> str:
+    """Several words in quotes."""
+    return placeholder(len(text)) if depth > _DEEPEST else f"{text[0]}{_inline(text[1:-1], walk, depth + 1, names=names)}{text[-1]}"
+
+
+def _asks_secret(previous: str) -> bool:
+    word = previous.strip("\"':")
+    return word in _HINTS or (
+        bool(word) and is_secret(word.lstrip("-")) and (word.startswith("-") or word.islower() or word.isupper() or word.istitle())
+    )
+
+
+def command(words: list[Any], walk: Walk, depth: int = 0) -> list[Any]:
+    """The arguments of a program: the value of an option is judged by the option's name."""
+    parts: list[Any] = []
+    previous = ""
+    for word in words:
+        if not isinstance(word, str):
+            parts.append(word)
+            continue
+        name, equals, value = word.partition("=") if word.startswith("-") else (previous, "", "")
+        key = name.lstrip("-")
+        if equals and key and is_name(key):
+            parts.append(f"{name}={shown(value, key, _option(name), walk, depth + 1) if value else ''}")
+        elif previous.startswith("-") and not word.startswith("-"):
+            place = Place.SECRET if previous in _HINTS else _option(previous)
+            parts.append(shown(word, key, place, walk, depth + 1))
+        elif _asks_secret(previous) and not word.startswith("-"):
+            parts.append(shown(word, key, Place.SECRET, walk, depth + 1))
+        else:
+            parts.append(word if is_harmless(word) else _opened(word, walk, depth + 1))
+        previous = "" if equals else word
+    return parts
+
+
+def _option(name: str) -> Place:
+    place = place_of(name.lstrip("-"))
+    return Place.NAMED if place is Place.OPEN and name in engine_options() else place
+
+
+@lru_cache(maxsize=1)
+def engine_options() -> frozenset[str]:
+    """The options of the engines' own tables."""
+    return frozenset(each for text in _shipped("options") for each in text.split() if each.startswith("--"))
+
+
+@lru_cache(maxsize=1)
+def _shipped_lines() -> frozenset[str]:
+    """The lines of the programs and files that this package ships and a stack copies into its objects."""
+    return frozenset(line for text in _shipped("files") for line in text.split("\n"))
+
+
+def _shipped(kind: str) -> Iterator[str]:
+    root = Path(__file__).parents[2]
+    return (path.read_text(encoding="utf-8") for pattern in _TABLE["programs"][kind] for path in sorted(root.glob(pattern)))
