@@ -67,7 +67,10 @@ def outcomes(image: str, command: list[str], args: list[str], env: list[dict[str
     service = {"metadata": metadata, "spec": {"selector": labels, "ports": [{"port": 80}]}}
     backend = {"service": {"name": "extra", "port": {"number": 80}}}
     rules = [{"host": "m.acme.example", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}]
-    ingress = {"metadata": metadata, "spec": {"ingressClassName": "nginx", "tls": [{"hosts": ["m.acme.example"], "secretName": "t"}], "rules": rules}}
+    ingress = {
+        "metadata": metadata,
+        "spec": {"ingressClassName": "nginx", "tls": [{"hosts": ["m.acme.example"], "secretName": "t"}], "rules": rules},
+    }
     more = [{"type": "kubernetes:core/v1:Service", "name": "extra", "inputs": service}]
     more += [{"type": "kubernetes:networking.k8s.io/v1:Ingress", "name": "extra", "inputs": ingress}] if public else []
     report = check_stack(stack_of(recording_of([*base(), model, *more])), Settings(today="2026-11-21"))
@@ -84,7 +87,13 @@ def test_a_public_way_to_a_server_without_accelerators_is_blocked(name):
 
 @pytest.mark.parametrize(
     ("name", "variable"),
-    [("sglang", "SGLANG_API_KEY"), ("tgi", "API_KEY"), ("llama.cpp", "LLAMA_API_KEY"), ("litellm", "LITELLM_MASTER_KEY"), ("tei", "API_KEY")],
+    [
+        ("sglang", "SGLANG_API_KEY"),
+        ("tgi", "API_KEY"),
+        ("llama.cpp", "LLAMA_API_KEY"),
+        ("litellm", "LITELLM_MASTER_KEY"),
+        ("tei", "API_KEY"),
+    ],
 )
 def test_its_own_key_is_enough_for_the_server(name, variable):
     image, command, args, _ = SERVERS[name]

@@ -129,7 +129,9 @@ def model_require_server_key(container: Container, _: Parameters) -> Violations:
         return
     entry = next((environment[name] for name in names if name in environment), None)
     if entry is None:
-        yield violation(container.at("env"), f"has no {' or '.join(names or row['options'])}, so anyone who can reach the port can use the model")
+        yield violation(
+            container.at("env"), f"has no {' or '.join(names or row['options'])}, so anyone who can reach the port can use the model"
+        )
         return
     reference = entry.at("valueFrom", "secretKeyRef")
     if reference.absent and not entry.at("value").text():
