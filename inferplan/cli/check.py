@@ -23,8 +23,8 @@ from inferplan.operations.reporting.policy_check import (
     all_rules,
     expiry_message,
     judge,
-    missing_message,
     listing,
+    missing_message,
     page,
 )
 from inferplan.operations.reporting.violation_formats import as_junit, as_sarif
