@@ -16,7 +16,17 @@ from inferplan.cli.screen import into, note
 from inferplan.operations.errors import RequestError
 from inferplan.operations.files import write
 from inferplan.operations.planning.notes import egress_notes
-from inferplan.operations.reporting.policy_check import Outcome, Report, State, all_rules, expiry_message, judge, listing, page
+from inferplan.operations.reporting.policy_check import (
+    Outcome,
+    Report,
+    State,
+    all_rules,
+    expiry_message,
+    judge,
+    listing,
+    missing_message,
+    page,
+)
 from inferplan.operations.reporting.violation_formats import as_junit, as_sarif
 from inferplan.operations.workspace import open_workspace
 
@@ -81,10 +91,12 @@ def as_table(reports: Sequence[Report]) -> str:
 
 def _print_report(report: Report, console: Any) -> None:
     verdict = Text("blocked", style="bold red") if report.blocked else Text("passes", style="bold green")
-    count = len(report.violations) + len(report.expired)
+    count = len(report.violations) + len(report.expired) + bool(report.missing)
     counts = f"{count} violation{'' if count == 1 else 's'}, {len(report.advice)} advisory, {len(report.exempt)} exempt"
-    ran = ", ".join((f"{report.rules} of {len(all_rules())} rules ran", *(f"not {each}" for each in report.disabled)))
+    ran = ", ".join((f"{report.rules} of {len(all_rules()) + len(report.missing)} rules ran", *(f"not {each}" for each in report.disabled)))
     console.print(Text.assemble((report.stack, "bold"), " ", verdict, f": {counts}; {ran}"), soft_wrap=True)
+    if report.missing:
+        console.print(Text(f"incomplete: {missing_message(report.missing)}", style="red"), soft_wrap=True)
     for change in report.changes:
         # Settings that weaken the pack come first, because the verdict depends on them.
         console.print(Text(f"{'lowered' if change.lowered else 'stricter'}: {change.message}", style="yellow" if change.lowered else ""))

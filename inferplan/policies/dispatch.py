@@ -25,8 +25,8 @@ from inferplan.kube.facts import STACK_TYPE
 from inferplan.kube.names import IDENTITY_POLICY
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack, remedied
 from inferplan.policies.engine.identity import own_identity
-from inferplan.policies.engine.registry import all_rules
-from inferplan.policies.engine.report import changes_of, exemption_message, expiry_message
+from inferplan.policies.engine.registry import all_rules, missing_rules
+from inferplan.policies.engine.report import changes_of, exemption_message, expiry_message, missing_message
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Level, State
 from inferplan.policies.engine.settings import ACCEPTED_TYPE_KEYS, EXEMPTION_KEYS, Exemption, Settings, SettingsError, today
@@ -112,6 +112,8 @@ class _Pack:
                 report(outcome.message, outcome.urn or None)
         if level is Level.MANDATORY:
             self._not_evaluated[""] = [outcome for outcome in outcomes if outcome.state is State.NOT_EVALUATED]
+            if missing := missing_rules():
+                report(missing_message(missing), None)
             for exemption in settings.expired:
                 report(expiry_message(exemption), None)
 

@@ -41,6 +41,7 @@ def _weighed(preview: Preview, risks: Sequence[Risk], figures: Figures, rehearsa
     words += ["the rehearsed upgrade failed"] if any(not each.good for each in rehearsals) else []
     words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
     words += _risk_count(risks)
+    words += [figures.increase] if figures.increase else []
     if words:
         return ", ".join(words), RISKY
     if preview.changed or preview.output_changes:

@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
 
 class BudgetSpec(Spec):
-    """The most that a stack may cost, judged by the most that its pools may grow to."""
+    """The most that a stack may cost, judged by the most that its pools may grow to, and from which increase on a report calls it a risk."""
 
     monthly_usd: Annotated[int, Field(ge=0, le=100_000_000)]
     """US dollars a month at list prices, without what is paid by use."""
+    review_percent: Annotated[int, Field(ge=0, le=1000)] = 25
+    """A report calls a higher monthly cost a risk above this percentage, if it is also above `reviewUsd`."""
+    review_usd: Annotated[int, Field(ge=0, le=100_000_000)] = 500
+    """A report calls a higher monthly cost a risk above these US dollars, if it is also above `reviewPercent`."""
 
 
 class StackSettings(Spec):

@@ -22,9 +22,11 @@ def identity(pack):
 @pytest.fixture
 def copied(tmp_path):
     """The folder of a pack in a copy of all that it reads."""
-    for name in ("policies", "kube", "images", "review"):
-        shutil.copytree(ROOM / name, tmp_path / "elsewhere" / name)
-    shutil.copy(ROOM / "tables.py", tmp_path / "elsewhere")
+    for each in ROOM.rglob("*"):
+        if each.is_file() and is_source(name := each.relative_to(ROOM).as_posix()):
+            (tmp_path / "elsewhere" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(each, tmp_path / "elsewhere" / name)
+    (tmp_path / "elsewhere" / "policies" / "stacks").mkdir()
     return tmp_path / "elsewhere" / "policies"
 
 
@@ -52,6 +54,9 @@ def test_settings_of_stacks_and_compiled_files_do_not_count(copied):
         lambda pack: (pack / "engine" / "evaluate.py").write_text("def evaluate_stack(*_): return []\n"),
         lambda pack: (pack / "rules" / "unseen_kinds.toml").unlink(),
         lambda pack: (pack / "subjects" / "extra.py").write_text("import os\n"),
+        lambda pack: (pack.parent / "operations" / "reporting" / "policy_check.py").write_text("def stack_of(recording): return []\n"),
+        lambda pack: (pack.parent / "rehearsal" / "engine" / "wire" / "values.py").write_text("def reveal(value): return {}\n"),
+        lambda pack: (pack.parent / "cli" / "check.py").write_text("def command(): pass\n"),
         lambda pack: (pack.parent / "kube" / "quantity.py").write_text("def amount(*_): return 0\n"),
         lambda pack: (pack.parent / "review" / "data" / "ec2.csv").write_text(""),
     ],
@@ -86,3 +91,22 @@ def _imports(path):
             yield from (f"{node.module}.{each.name}" for each in node.names)
         elif isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
+
+
+def test_a_pack_without_one_of_its_rules_blocks_every_stack(monkeypatch):
+    from inferplan.cli.check import render
+    from inferplan.operations.reporting import policy_check
+    from inferplan.operations.reporting.violation_formats import policy_events
+    from inferplan.policies.engine import registry, report
+    from inferplan.policies.engine.settings import Settings
+    from tests.policies.cases import changed
+
+    left = {name: rule for name, rule in all_rules().items() if name != "pod-require-non-root"}
+    for module in (registry, report):
+        monkeypatch.setattr(module, "all_rules", lambda: left)
+    result = report.check_stack(policy_check.stack_of(changed("", {})), Settings(today="2026-11-21"))
+    assert result.missing == ("pod-require-non-root",)
+    assert result.blocked
+    assert all("pod-require-non-root" in render([result], form) for form in ("table", "sarif"))
+    (event,) = policy_events(result)
+    assert event["policyEvent"]["enforcementLevel"] == "mandatory"

@@ -13,7 +13,7 @@ from inferplan.operations.project import SETTINGS_FOLDERS
 from inferplan.policies.engine.evaluate import Outcome, State
 from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
 from inferplan.policies.engine.registry import all_rules
-from inferplan.policies.engine.report import Report, check_stack, expiry_message
+from inferplan.policies.engine.report import Report, check_stack, expiry_message, missing_message
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.settings import STATES, SettingsError, today
 from inferplan.policies.engine.settings_reader import read_settings
@@ -33,6 +33,7 @@ __all__ = [
     "expiry_message",
     "judge",
     "listing",
+    "missing_message",
     "page",
     "settings_file",
     "stack_of",

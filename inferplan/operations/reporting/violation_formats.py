@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Xml
 from inferplan.policies.engine.evaluate import Outcome
 from inferplan.policies.engine.identity import own_identity
 from inferplan.policies.engine.registry import all_rules
-from inferplan.policies.engine.report import Report, expiry_message
+from inferplan.policies.engine.report import Report, expiry_message, missing_message
 from inferplan.review.reading.events import PolicyEvent
 
 _PLACE = re.compile(r":([0-9]+): ")
@@ -40,6 +40,9 @@ def _sarif_results(report: Report) -> Iterable[dict[str, Any]]:
     for each in report.exempt:
         suppression = {"kind": "external", "status": "accepted", "justification": _justification(each.exemption)}
         yield {**_sarif_result(report, "note", each.outcome), "suppressions": [suppression]}
+    if report.missing:
+        message = {"text": missing_message(report.missing)}
+        yield {"ruleId": "rules-missing", "level": "error", "message": message, "locations": [_location(report, "stack")]}
     for each in report.expired:
         yield {"ruleId": each.rule, "level": "error", "message": {"text": expiry_message(each)}, "locations": [_location(report, "stack")]}
 
@@ -108,6 +111,8 @@ def policy_events(report: Report) -> Iterator[dict[str, Any]]:
             place = f"{outcome.path}: " if outcome.path else ""
             message = f"{outcome.rule.title}\n{place}{outcome.problem}. {outcome.remedy}"
             yield _event(level, outcome.rule.id, message, urn=outcome.urn, severity=str(outcome.rule.severity))
+    if report.missing:
+        yield _event("mandatory", "rules-missing", missing_message(report.missing))
     for expired in report.expired:
         yield _event("mandatory", expired.rule, expiry_message(expired))
 

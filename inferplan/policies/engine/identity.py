@@ -9,8 +9,19 @@ from pathlib import Path
 
 ROOM = "inferplan"
 _PACK = "policies/"
-# The folders of `inferplan` that rules read, as code or as data. A test compares them with the imports of the pack.
-_FOLDERS = (_PACK, "kube/", "images/", "review/", "tables.py")
+# What decides, as code or as data: rules with all that they read, what gives them the resources, and what reports their results. A test
+# compares the folders with the imports of the pack.
+_FOLDERS = (
+    *(_PACK, "kube/", "images/", "review/", "tables.py", "operations/reporting/", "operations/planning/", "operations/project.py"),
+    *(
+        "operations/stack_fields.toml",
+        "operations/revisions.py",
+        "rehearsal/engine/wire/",
+        "rehearsal/engine/program/",
+        "rehearsal/engine/plan/",
+    ),
+    *("cli/check.py", "cli/plan.py", "cli/report.py"),
+)
 _SOURCES = (".py", ".toml", ".yaml", ".csv")
 _CHECK = re.compile(rb"^@(?:resource|stack)_rule\b", re.MULTILINE)
 _VERSION = re.compile(rb"^version: *(\S+)", re.MULTILINE)

@@ -7,7 +7,8 @@ from importlib import import_module
 
 from inferplan.policies import rules as package
 from inferplan.policies.engine.resource import Resource
-from inferplan.policies.engine.rule import Rule
+from inferplan.policies.engine.rule import RULES, Rule
+from inferplan.tables import table
 
 
 @cache
@@ -15,6 +16,11 @@ def all_rules() -> Mapping[str, Rule]:
     modules = [import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__)]
     rules = [value for module in modules for value in vars(module).values() if isinstance(value, Rule)]
     return {rule.id: rule for rule in sorted(rules, key=lambda rule: rule.id)}
+
+
+def missing_rules() -> tuple[str, ...]:
+    """The rules of the pack's table that no module registers: a pack without them must not pass anything."""
+    return tuple(sorted(table(RULES).keys() - all_rules().keys()))
 
 
 def rules_for(resource: Resource) -> tuple[Rule, ...]:

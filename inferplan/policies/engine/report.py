@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
-from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.registry import all_rules, missing_rules
 from inferplan.policies.engine.resource import Stack
 from inferplan.policies.engine.rule import Level, Rule
 from inferplan.policies.engine.settings import Exemption, Settings
@@ -77,6 +77,8 @@ class Report:
     unused: tuple[Exemption, ...]
     changes: tuple[Change, ...]
     rules: int
+    missing: tuple[str, ...] = ()
+    """The rules that the pack must have and does not register."""
     disabled: tuple[str, ...] = ()
     """The rules that did not run, by their settings or by default."""
     places: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -84,7 +86,7 @@ class Report:
     @property
     def blocked(self) -> bool:
         """True if the stack must not be applied."""
-        return bool(self.violations or self.expired)
+        return bool(self.violations or self.expired or self.missing)
 
 
 def check_stack(stack: Stack, settings: Settings) -> Report:
@@ -104,13 +106,19 @@ def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> 
     disabled = tuple(rule.id for rule in all_rules().values() if settings.level(rule) is Level.DISABLED)
     rules = len(all_rules()) - len(disabled)
     changes = changes_of(settings, all_rules())
-    return Report(stack, violations, advice, exempt, settings.expired, unused, changes, rules, disabled)
+    return Report(stack, violations, advice, exempt, settings.expired, unused, changes, rules, missing_rules(), disabled)
 
 
 def exemption_message(exemption: Exemption) -> str:
     return (
         f"exempt until {exemption.expires} (owner: {exemption.owner}): {_place(exemption)} from {exemption.rule}, "
         f"state {exemption.state}, because {exemption.reason}"
+    )
+
+
+def missing_message(missing: Iterable[str]) -> str:
+    return (
+        f"the policy pack has no check for {', '.join(missing)}; every rule of inferplan/policies/rules.toml must run: reinstall inferplan"
     )
 
 

@@ -17,7 +17,7 @@ DEVELOPMENT_VARIABLES = "VLLM_SERVER_DEV_MODE|VLLM_ALLOW_RUNTIME_LORA_UPDATING|V
 # (CVE-2025-61620, CVE-2025-62164). Triton's endpoints for Vertex AI and SageMaker do not check the key of its restricted APIs.
 DEVELOPMENT_OPTIONS = re.compile(
     "--(allow-sagemaker|allow-vertex-ai|allowed-local-media-path|enable-custom-logit-processor|enable-prompt-embeds|profiler-config"
-    "|trust-request-chat-template)"
+    "|tool-server|trust-request-chat-template)"
 )
 ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
 PICKLE_FORMATS = ("pt", "npcache", "pickle")
@@ -29,7 +29,7 @@ PICKLE_VARIABLES = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|VLLM_ALLOW_INSECURE_SERIALI
 # The first two are options of vLLM, the last one of SGLang. The variable of vLLM logs whole answers.
 LOG_OPTIONS = ("--enable-log-requests", "--enable-log-outputs", "--log-requests")
 LOG_VARIABLE = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
-TRUST_VARIABLE = "(?i)(VLLM_|HF_|TRANSFORMERS_)?TRUST_REMOTE_CODE"
+TRUST_VARIABLE = r"(?i)(\w+_)?TRUST_REMOTE_CODE"
 # argparse accepts a unique prefix of an option (vLLM 0.32 also has --trust-request-chat-template).
 SHORTEST_TRUST_OPTION, TRUST_OPTION = "--trust-rem", "--trust-remote-code"
 ON = ("", "1", "true", "yes", "on")

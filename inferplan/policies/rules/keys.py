@@ -14,7 +14,8 @@ from inferplan.policies.engine.resource import Resource, Stack, objects
 from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation
 from inferplan.policies.rules.routes import SECURITY_POLICY
 from inferplan.policies.subjects.pods import CONTAINERS, Container
-from inferplan.policies.subjects.serving import started_engine
+from inferplan.policies.subjects.serving import key_of, started_engine, switches_off
+from inferplan.policies.subjects.workloads import WORKLOADS
 
 KEYS = objects("kubernetes:core:Secret")
 # Names of entries with one API key, and endings of files with many. Other entries can be certificates.
@@ -29,7 +30,6 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 # The smallest Shannon entropy per digit of 32 random hexadecimal digits, in bits.
 _RANDOM_DIGIT = 3.0
 _IMPORTED = re.compile(r"^\s*\"(_[^\"]+)\"\s+([a-z][-a-z0-9]*);", re.MULTILINE)
-KEY_VARIABLE, KEY_OPTION = "VLLM_API_KEY", "--api-key"
 
 
 def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
@@ -118,19 +118,31 @@ def key_require_entropy(secret: Resource, parameters: Parameters) -> Violations:
 
 @resource_rule(CONTAINERS)
 def model_require_server_key(container: Container, _: Parameters) -> Violations:
-    if container.init or container.ephemeral or started_engine(container) != "vllm" or not container.at("ports").has_items:
+    if container.init or container.ephemeral or not _listens(container) or not (engine := started_engine(container)):
         return
-    if container.option(KEY_OPTION):
+    row, environment = key_of(engine), container.environment()
+    problem = "switches the server's key off, so anyone who can reach the port can use the model"
+    yield from (violation(each, problem) for each in switches_off(container, engine))
+    names = row.get("variables", ())
+    if not (names or "options" in row) or any(map(container.option, row.get("options", ()))):
+        # A server that takes no key depends on the gateway and on network policies, which other rules require.
         return
-    entry = container.environment().get(KEY_VARIABLE)
+    entry = next((environment[name] for name in names if name in environment), None)
     if entry is None:
-        yield violation(container.at("env"), f"has no {KEY_VARIABLE}, so anyone who can reach the port can use the model")
+        yield violation(
+            container.at("env"), f"has no {' or '.join(names or row['options'])}, so anyone who can reach the port can use the model"
+        )
         return
     reference = entry.at("valueFrom", "secretKeyRef")
     if reference.absent and not entry.at("value").text():
         yield violation(entry.at("value"), "is empty, so anyone who can reach the port can use the model")
     if reference.at("optional").flag():
         yield violation(reference.at("optional"), "lets the server start without its key")
+
+
+def _listens(container: Container) -> bool:
+    """True if clients can reach a container. Ports are only hints, but an engine's group of pods has followers that declare none."""
+    return container.at("ports").has_items or container.pod.resource.kind in WORKLOADS
 
 
 @stack_rule

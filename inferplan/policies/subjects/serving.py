@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.subjects.pods import Container, PodTemplate
@@ -9,20 +10,24 @@ from inferplan.policies.subjects.programs import image_of
 from inferplan.tables import table
 
 _TABLE = table("policies/subjects/serving.toml")
-_ENGINES = {name: row for name, row in _TABLE.items() if isinstance(row, dict) and "program" in row}
+_ENGINES: Mapping[str, Mapping[str, Any]] = {name: row for name, row in _TABLE.items() if isinstance(row, dict) and "program" in row}
+# No server has this name.
+_NONE = r"(?!)"
 
 
 def engine_of(container: Container) -> str:
     """The engine that the command names, or that the image is one of unless the container only pulls it; "" if none is known."""
-    return next((name for name in _ENGINES if _is(name, container)), "")
+    named = next((name for name in _ENGINES if _names(name, container)), "")
+    return named or next((name for name in _ENGINES if _is(name, container)), "")
 
 
 def _is(name: str, container: Container) -> bool:
-    if _names(name, container) or not re.match(_ENGINES[name]["image"], image_of(container.at("image")).base):
-        return _names(name, container)
+    """True if the image of a container, or what it reads, is that of an engine, and its entrypoint starts."""
+    row, image = _ENGINES[name], image_of(container.at("image"))
+    if not (re.fullmatch(row.get("image", _NONE), image.base) or re.search(row.get("name", _NONE), image.name)):
+        return container.at("command").absent and bool(container.variables(row.get("marks", _NONE)))
     # A container without accelerators that runs another command only pulls the image.
-    command = [each.text() for each in container.at("command").each()]
-    return not command or any(_ENGINES[name]["program"] in word for word in container.words) or container.accelerated
+    return container.at("command").absent or container.accelerated
 
 
 def started_engine(container: Container) -> str:
@@ -32,13 +37,32 @@ def started_engine(container: Container) -> str:
 
 
 def _names(name: str, container: Container) -> bool:
-    program = _ENGINES[name]["program"]
-    return any(word.rpartition("/")[2] == program or word.startswith(f"{program}.") for word in container.words)
+    return any(re.fullmatch(_ENGINES[name]["program"], word.rpartition("/")[2]) for word in container.words)
+
+
+def key_of(engine: str) -> Mapping[str, Any]:
+    """How the servers of an engine take their key, and what switches it off: the row of the table."""
+    return _ENGINES[engine]
+
+
+def switches_off(container: Container, engine: str) -> Iterator[Field]:
+    """The words and variables that switch the key of a server off. Raises FieldError."""
+    off = _ENGINES[engine].get("off", ())
+    yield from (word.field for word in container.arguments if word.text in off)
+    yield from (entry for name, entry in container.environment().items() if f"{name}={entry.at('value').text()}" in off)
+
+
+def _is_engine(container: Container) -> bool:
+    name = engine_of(container)
+    if not name or "fronts" not in _ENGINES[name]:
+        return bool(name)
+    has_key = "off" in _ENGINES[name] or not container.environment().keys().isdisjoint(_ENGINES[name].get("variables", ()))
+    return not has_key or any(True for _ in switches_off(container, name))
 
 
 def engine_containers(pod: PodTemplate) -> tuple[Container, ...]:
     """The containers with accelerators, and those that run an engine."""
-    return tuple(each for each in pod.running if each.accelerated or engine_of(each))
+    return tuple(each for each in pod.running if each.accelerated or _is_engine(each))
 
 
 def model_of(container: Container) -> str:
@@ -53,15 +77,17 @@ def model_of(container: Container) -> str:
     for part, variable in _TABLE["variables"].items():
         if part in image.base and variable in container.environment():
             return container.environment()[variable].at("value").text()
-    return _positional(container, _ENGINES[name]) if (name := engine_of(container)) else ""
+    name = engine_of(container)
+    return _positional(container, _ENGINES[name]) if "switches" in _ENGINES.get(name, ()) else ""
 
 
-def _positional(container: Container, engine: Mapping[str, str]) -> str:
+def _positional(container: Container, engine: Mapping[str, Any]) -> str:
     """The first argument of the engine's `serve` that is not an option or the value of one."""
     words = list(container.arguments)
     texts = [each.text.rpartition("/")[2] for each in words]
-    if engine["program"] in texts:
-        words = words[texts.index(engine["program"]) + 1 :]
+    start = next((place for place, text in enumerate(texts) if re.fullmatch(engine["program"], text)), None)
+    if start is not None:
+        words = words[start + 1 :]
     elif not container.at("command").absent:
         # Another program starts the server and chooses the model.
         return ""

@@ -10,6 +10,7 @@ from inferplan.review.capacity.declared import declared, whole
 from inferplan.review.capacity.rollout import Rollout, rollouts
 from inferplan.review.cost.budget import budget_of, over_budget, usd
 from inferplan.review.cost.cost import Cost, CostLine, monthly_cost
+from inferplan.review.cost.increase import increase
 from inferplan.review.cost.prices import price_list
 from inferplan.review.reading.preview import Preview
 from inferplan.review.rendering.text import clean, joined
@@ -45,6 +46,8 @@ class Figures(Summary):
     """The figures of one stack. `short` are the pools whose requests exceed their capacity by more than before."""
 
     forecasts: tuple[Rollout, ...] = ()
+    increase: str = ""
+    """How the cost rises by more than the thresholds of the stack allow, "" if it does not."""
     short: tuple[PoolCapacity, ...] = ()
 
     @property
@@ -74,6 +77,7 @@ def figures_of(preview: Preview) -> Figures:
         cost=_cost_text(was, will),
         cost_change=_delta(will.usual - was.usual) if costs and was.usual != will.usual else "",
         forecasts=forecasts,
+        increase=clean(increase(was, will, (declared(preview, "before"), declared(preview, "after")), preview.config)),
         short=tuple(each for name, each in after.items() if _is_short(before.get(name), each)),
     )
 

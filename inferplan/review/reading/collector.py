@@ -81,8 +81,10 @@ class StepCollector:
         part = self._parts.get(step.urn)
         if step.op == "replace" and step.new is None and part is not None and part.new is not None:
             step = _replacement(part)
-        failed = (step.urn, step.op) in self._failed
-        lost = step.op == "replace" and step.urn in self._deleted and any((step.urn, op) in self._failed for op in _REPLACEMENT_BEGINS)
+        has_failed_beginning = step.op == "replace" and any((step.urn, op) in self._failed for op in _REPLACEMENT_BEGINS)
+        # A replacement that fails before its `replace` is not counted by the engine.
+        failed = (step.urn, step.op) in self._failed or (has_failed_beginning and step.urn not in self._replaced)
+        lost = has_failed_beginning and step.urn in self._deleted
         return with_failure(step, failed=failed, lost=lost) if failed or lost else step
 
 
@@ -99,7 +101,7 @@ def digest_steps(records: Iterable[Step]) -> tuple[tuple[StepSummary, ...], tupl
 
 def _is_default_provider(step: Step) -> bool:
     # The engine makes these itself and counts none of them.
-    return step.type.startswith("pulumi:providers:") and (step.name == "default" or step.name.startswith("default_"))
+    return step.type.startswith("pulumi:providers:") and step.name.startswith("default")
 
 
 def _summary(step: Step) -> StepSummary:

@@ -35,6 +35,9 @@ class State(Record):
     custom: bool = False
     protect: bool = False
     retain_on_delete: bool = False
+    delete_before_replace: bool = False
+    ignore_changes: Texts = ()
+    replace_on_changes: Texts = ()
     inputs: dict[str, Any] | None = None
     outputs: dict[str, Any] | None = None
     dependencies: list[str] | None = None
@@ -42,7 +45,7 @@ class State(Record):
 
 
 class Step(Record):
-    """A change of one resource. `keys`, the causes of a replacement, and `diffs` are paths of properties."""
+    """A change of one resource. `keys`, the causes of a replacement, `diffs` and `ignored_diffs`, which `ignoreChanges` hides, are paths."""
 
     op: str
     urn: str
@@ -51,6 +54,7 @@ class Step(Record):
     new: State | None = None
     keys: Texts = ()
     diffs: Texts = ()
+    ignored_diffs: Texts = ()
     detailed_diff: Annotated[dict[str, PropertyDiff], _EMPTY_MAP] = {}
 
     @property

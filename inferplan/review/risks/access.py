@@ -53,6 +53,13 @@ def lost_access(preview: Preview, facts: StatedFacts) -> Iterator[Risk]:
                 consequence="requests fail (404)" if is_removed else "requests with their keys are denied",
                 order=0,
             )
+        if gained := [each for each in after.subjects.get((kind, name), ()) if each not in consumers]:
+            cause, consequence = (
+                "added to its consumers",
+                "requests with their keys are answered: the model's data and its cost are shared with them",
+            )
+            what, urn = f"{_listed(gained)} can now call", f"{kind} {name}"
+            yield Risk(weight=DISRUPTIVE, what=what, kind=kind, name=name, urn=urn, cause=cause, consequence=consequence, order=3)
     yield from (*_lost_keys(before, after), *_exchanged_keys(before, after), *_other_keys(preview, before, after))
     yield from _returned_keys(before, after)
 

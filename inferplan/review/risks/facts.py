@@ -49,6 +49,8 @@ def fact_risks(preview: Preview, facts: StatedFacts) -> Iterator[Risk]:
         yield _risk("stack", preview.stack, "states no facts to compare", facts.gap, consequence, weight=DISRUPTIVE)
     for kind, name in sorted({*facts.before, *facts.after}):
         yield from _of_subject(kind, name, facts.before.get((kind, name)), facts.after.get((kind, name)))
+        if facts.before and (kind, name) not in facts.before and (meaning := meaning_of(f"fact:{kind}", "create")):
+            yield _risk(kind, name, "is new", "declared", meaning.consequence, weight=meaning.weight, order=meaning.order)
 
 
 def _of_subject(kind: str, name: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Iterator[Risk]:

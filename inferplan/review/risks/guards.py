@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from inferplan.review.cost.budget import budget_of, usd
+from inferplan.review.cost.increase import thresholds
 from inferplan.review.reading.preview import Preview
 from inferplan.review.rendering.text import clean, joined, one_line, shortened
 from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE
@@ -86,12 +87,20 @@ def _pack_risks(preview: Preview, guards: Guards) -> Iterator[Risk]:
 
 def _exemption_risks(before: Settings, after: Settings) -> Iterator[Risk]:
     existing = [*_exemptions(before)]
-    subjects = [_subject(each) for each in existing]
     for each in _exemptions(after):
         if each not in existing:
-            what = "gets a wider or longer exemption" if _subject(each) in subjects else "gets an exemption"
-            rule = str(each.get("rule", "?"))
-            yield _risk(DISRUPTIVE, what, _exemption_text(each), "violations of the rule no longer block", rule=rule)
+            rule, consequence = str(each.get("rule", "?")), "violations of the rule no longer block"
+            old = next((other for other in existing if _subject(other) == _subject(each)), None)
+            what = "gets an exemption" if old is None else "gets a wider or longer exemption"
+            if old is not None and old.get("state") == each.get("state"):
+                end, new_end = (str(side.get("expires", "9")) for side in (old, each))
+                what = "gets a longer exemption" if new_end > end else "keeps an exemption, whose words change"
+                if new_end < end:
+                    what, consequence = (
+                        f"loses its exemption sooner, on {clean(new_end)} instead of {clean(end)}",
+                        "its violations block from then on",
+                    )
+            yield _risk(DISRUPTIVE, what, _exemption_text(each), consequence, rule=rule)
 
 
 def _setting_risks(key: str, old: Any, new: Any) -> Iterator[Risk]:
@@ -149,6 +158,11 @@ def _budget_risks(preview: Preview) -> Iterator[Risk]:
         what = "no longer has a budget" if after is None else "has a higher budget"
         cause = f"budget.monthlyUsd: {usd(before)} → {'nothing' if after is None else usd(after)}"
         yield _risk(DISRUPTIVE, what, cause, "the budget no longer stops a change that costs more than the old one allowed")
+    limits = zip(("reviewPercent", "reviewUsd"), thresholds(preview.against_config), thresholds(preview.config), strict=True)
+    for key, old, new in limits if preview.against_config is not None else ():
+        if new > old:
+            cause = f"budget.{key}: {old:f} → {new:f}"
+            yield _risk(DISRUPTIVE, "reports a higher cost later", cause, "a change that costs more is no longer the first thing to read")
 
 
 def _budget(config: Mapping[str, str] | None) -> Decimal | None:

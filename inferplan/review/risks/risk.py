@@ -1,12 +1,13 @@
 """Risks of a step, by the tables of `kinds`: deletions, replacements, harmful changes of properties, lost protection."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from inferplan.kube.names import INSTANCE_LABEL
 from inferplan.kube.paths import mapping
 from inferplan.review.reading.changes import PropertyChange
-from inferplan.review.reading.events import Step
+from inferplan.review.reading.events import Step, type_of
 from inferplan.review.rendering.text import clean, joined, transition
 from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE, ROUTINE, Meaning, is_known, meaning_of, owned
 from inferplan.review.risks.properties import Match, matches
@@ -62,6 +63,7 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
     if protections := _removed_protections(step):
         cause = f"{' and '.join(protections)} removed"
         yield _risk(step, CRITICAL, UNPROTECTED, cause, _UNPROTECTED[protections], common=not _matters(step.type), order=_FIRST)
+    yield from _option_risks(step)
     if step.op in ("create", "import"):
         if (meaning := meaning_of(step.type, "create")) and not _is_component(step):
             yield _risk(step, meaning.weight, "created", "new in the stack", meaning.consequence, order=meaning.order)
@@ -98,6 +100,28 @@ def _removed_protections(step: Step) -> tuple[str, ...]:
         return ()
     marks = (("protect", step.old.protect, step.new.protect), ("retainOnDelete", step.old.retain_on_delete, step.new.retain_on_delete))
     return tuple(name for name, before, after in marks if before and not after)
+
+
+def _option_risks(step: Step) -> Iterator[Risk]:
+    """The risks of options that a resource gets, and of changes that `ignoreChanges` hides."""
+    if step.old is None or step.new is None:
+        return
+    own = type_of(step.parent).startswith("inferplan:")
+    gains = {
+        name: [each for each in getattr(step.new, name) if each not in getattr(step.old, name)]
+        for name in ("ignore_changes", "replace_on_changes")
+    }
+    gains["delete_before_replace"] = (
+        ["deleteBeforeReplace"] if step.new.delete_before_replace and not step.old.delete_before_replace else []
+    )
+    gains["ignored_diffs"] = list(step.ignored_diffs)
+    ignorable = table("review/data/kinds.toml")["ignorable"]
+    for name, (what, consequence) in table("review/data/kinds.toml")["options"].items():
+        paths = [
+            clean(each) for each in gains[name] if not re.fullmatch(ignorable, each) and not (own and each.partition(".")[0] == "data")
+        ]
+        if paths:
+            yield _risk(step, DISRUPTIVE, what, joined(paths, 3), consequence, order=_FIRST + 1)
 
 
 def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:

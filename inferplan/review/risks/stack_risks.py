@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from inferplan.kube.facts import STATED_CONTENT
 from inferplan.review.capacity.figures import Figures
 from inferplan.review.reading.disclosed import disclosed_step
-from inferplan.review.reading.events import STACK_TYPE
+from inferplan.review.reading.events import STACK_TYPE, type_of
 from inferplan.review.reading.preview import CONFIG_MAP, SECRET, Preview, Side, StepSummary, without_digest
 from inferplan.review.rendering.text import clean, joined
 from inferplan.review.risks.access import lost_access
@@ -17,6 +18,8 @@ from inferplan.review.risks.limits import held
 from inferplan.review.risks.public_routes import route_risks
 from inferplan.review.risks.risk import CHANGES, GOES, REPLACED, Risk, change_text, once, risks_of
 
+WAY_IN, COSTS_MORE = "a new way in", "costs more"
+_MONITORING = "inferplan:monitoring:"
 _ROUTES = ("Ingress", "HTTPRoute", "GRPCRoute")
 
 
@@ -48,11 +51,16 @@ def _accepted(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
     types = {step.urn: step.type for step in preview.steps}
     has_users = any(step.before is not None for step in preview.steps if step.type != STACK_TYPE)
     new = {step.urn for step in preview.steps if step.op in ("create", "import")}
+    # Facts state the ways in of a component of ours.
+    stated = {step.urn for step in preview.steps if STATED_CONTENT.fullmatch(type_of(step.parent))}
     for each in _step_risks(preview.steps):
         is_unknown = not is_known(types.get(each.urn, ""))
         if is_unknown and types.get(each.urn) in accepted and each.what in ("created", CHANGES):
             continue
-        if has_users or is_unknown or each.weight != DISRUPTIVE or each.urn not in new:
+        is_way_in = WAY_IN in each.consequence
+        if is_way_in and each.urn in stated and each.urn in new:
+            continue
+        if has_users or is_unknown or is_way_in or each.weight != DISRUPTIVE or each.urn not in new:
             yield each
 
 
@@ -67,6 +75,8 @@ def _softened(risks: Iterable[Risk], preview: Preview, facts: StatedFacts) -> It
         owner = None if step is None else removals.get(step.parent)
         if step is not None and owner is not None and step.kind in _ROUTES and hosts[0] & hosts[1]:
             yield replace(each, weight=ROUTINE, consequence="the gateway answers for its host in another way")
+        elif step is not None and owner is not None and owned(step.type) and owner.type.startswith(_MONITORING):
+            yield replace(each, consequence="what it watches is no longer watched: metrics, alerts or the access to them end")
         elif step is None or not owned(step.type):
             yield each
         elif step.type in (SECRET, CONFIG_MAP):
@@ -113,6 +123,16 @@ def _step_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
 
 def _outages(figures: Figures, preview: Preview, *, reported: Collection[str]) -> Iterator[Risk]:
     """The risks in the figures of a stack; no downtime for resources whose URN is in `reported`."""
+    if figures.increase:
+        yield Risk(
+            weight=DISRUPTIVE,
+            what=COSTS_MORE,
+            kind="stack",
+            name=clean(preview.stack),
+            urn="",
+            cause=figures.increase,
+            consequence="every month is billed so, without what is paid by use: budget.reviewPercent and budget.reviewUsd are the thresholds",
+        )
     changes = {step.urn: step.changes for step in preview.changed}
     for each in figures.forecasts:
         if each.has_downtime and not each.stuck and each.urn not in reported:

@@ -71,6 +71,10 @@ def test_a_node_pool_without_a_limit_of_nodes_has_no_price():
 
 
 def test_a_change_of_its_nodes_is_a_risk_and_a_change_of_its_size_is_none():
-    (rule,) = [each for each in rules_for("kubernetes:karpenter.sh/v1:NodePool") if "template" in each.path.pattern and not each.rest]
+    (rule,) = [
+        each
+        for each in rules_for("kubernetes:karpenter.sh/v1:NodePool")
+        if each.path.pattern.startswith(r"spec\.template\.") and not each.rest and each.order == 2000
+    ]
     assert rule.path.fullmatch("spec.template.spec.taints[0].key")
     assert not rule.path.fullmatch("spec.limits.nodes")

@@ -133,3 +133,21 @@ def test_a_kind_that_the_table_does_not_have_is_never_calm(op, kind):
     report = make_report([preview(event)])
     assert report.rank < CALM
     assert report.stacks[0].risks[0].weight == (1 if op == "update" else 0)
+
+
+def test_a_replacement_whose_creation_fails_is_failed_and_not_counted():
+    kind, old, new = "kubernetes:core/v1:ConfigMap", {"data": {"a": "1"}}, {"data": {"a": "2"}}
+    failed = step("create-replacement", kind, "data", old, new)
+    failed = {"resOpFailedEvent": {**failed["resOutputsEvent"], "status": 0, "steps": 1}}
+    change = step("update", *ROUTINE)
+    read = preview(change, failed, result="failed", isPreview=False, resourceChanges={"update": 1})
+    assert read.incomplete == ""
+    assert [(each.op, each.failed) for each in read.steps if each.name == "data"] == [("replace", True)]
+    assert make_report([read]).rank <= BLOCKED
+
+
+@pytest.mark.parametrize("name", ["default", "default_4_32_0", "default-eu", "default4"])
+def test_the_engine_counts_no_provider_whose_name_begins_with_default(name):
+    provider = step("create", "pulumi:providers:kubernetes", name, None, {})
+    read = preview(step("update", *ROUTINE), provider, resourceChanges={"update": 1})
+    assert (read.incomplete, len(read.steps)) == ("", 1)

@@ -34,6 +34,8 @@ class Change:
     op: Literal["same", "update", "replace"]
     differences: tuple[Difference, ...] = field(default=())
     delete_first: bool = False
+    ignored: tuple[str, ...] = ()
+    """The paths that differ but that `ignore_changes` covers: the resource keeps its old values there."""
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Kind, Any]]:
@@ -78,18 +80,20 @@ def compare(old: ResourceState, new: ResourceState, *, provider: Mapping[str, An
     patterns += aws.replacing_patterns(new.type)
     patterns += tuple(parse(text) for text in new.replace_on_changes)
     ignored = tuple(parse(text) for text in new.ignore_changes)
+    differing = tuple(_with_renewed(differences(before, after), after, renewed))
+    kept = tuple(text_of(path) for path, _, _ in differing if any(covers(pattern, path) for pattern in ignored))
     changes = tuple(
         Difference(path=path, kind=kind, replacing=replaces(patterns, path, value))
-        for path, kind, value in _with_renewed(differences(before, after), after, renewed)
+        for path, kind, value in differing
         if not any(covers(pattern, path) for pattern in ignored)
     )
     if not changes:
-        return Change(op="same")
+        return Change(op="same", ignored=kept)
     if not any(each.replacing for each in changes):
-        return Change(op="update", differences=changes)
+        return Change(op="update", differences=changes, ignored=kept)
     # The provider deletes first if the new object has the same name (Diff in provider.go).
     keeps_name = kubernetes and not is_autonamed(after) and not any(each.path[0] == "metadata" and each.replacing for each in changes)
-    return Change(op="replace", differences=changes, delete_first=keeps_name or new.delete_before_replace)
+    return Change(op="replace", differences=changes, delete_first=keeps_name or new.delete_before_replace, ignored=kept)
 
 
 def _with_renewed(

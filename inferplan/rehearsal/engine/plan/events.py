@@ -133,6 +133,8 @@ def _metadata(op: str, step: Step, plan: Plan, *, new: bool = True) -> Event:
     keys = [each.text for each in differences if each.replacing]
     if keys:
         metadata["keys"] = keys
+    if change and change.ignored:
+        metadata["ignoredDiffs"] = list(change.ignored)
     metadata["detailedDiff"] = {each.text: _property_diff(each, subject) for each in differences} if differences else None
     if op in ("create", "update", "delete", "same", "replace", "read"):
         metadata["logical"] = True
@@ -158,6 +160,10 @@ def _state(state: ResourceState, states: States, *, exists: bool) -> Event:
         event["external"] = True
     if state.retain_on_delete:
         event["retainOnDelete"] = True
+    # An engine's events have no other options; its states have the first two by these names.
+    options = {"ignoreChanges": state.ignore_changes, "replaceOnChanges": state.replace_on_changes}
+    event |= {name: list(paths) for name, paths in options.items() if paths}
+    event |= {"deleteBeforeReplace": True} if state.delete_before_replace else {}
     return event | {"inputs": inputs, "outputs": inputs, "provider": _provider(state, states)}
 
 
