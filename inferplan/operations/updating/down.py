@@ -15,6 +15,7 @@ from inferplan.components.naming import NAMESPACE
 from inferplan.operations.errors import RequestError
 from inferplan.operations.live import LiveCluster
 from inferplan.operations.project import child_environment, project_root, stack_file, stack_name
+from inferplan.operations.recovery.file_backend import discard_cut_attributes
 from inferplan.operations.recovery.pulumi_stack import cancel_dead_locks
 from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.update import UpdateOptions, live_cluster
@@ -90,7 +91,9 @@ def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], N
         end(stack.name)
         cluster = start(stack.name)
         environment, live = pulumi_cli.simulated_environment(cluster), LiveCluster(cluster.get)
-    else:
+    for line in discard_cut_attributes(project_root(), environment):
+        say(line)
+    if not stack.simulated:
         # A real stack that was rehearsed here has a simulated cluster too, and is destroyed only when the user confirms.
         options.check_confirmation(f"inferplan down {stack.name}")
         live = live_cluster(stack.name, stack.context)
