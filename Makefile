@@ -44,11 +44,13 @@ check: lint
 test: setup-tests lint
 	$(INFERPLAN) toolchain
 	@.venv/bin/python -m tests.dataplane.serving.environment
+	@.venv/bin/python -m tests.engine.programs
 	$(PYTEST) -m "not full"
 
 test-full: setup-tests lint
 	$(INFERPLAN) toolchain
 	@.venv/bin/python -m tests.dataplane.serving.environment
+	@.venv/bin/python -m tests.engine.programs
 	HYPOTHESIS_PROFILE=new $(PYTEST)
 
 bench: setup-tests

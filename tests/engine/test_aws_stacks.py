@@ -244,6 +244,7 @@ def test_a_stack_comes_up_settles_and_goes_in_order(place, aws):
     assert last(aws.log, "delete", "aws:eks/cluster:Cluster") < first(aws.log, "delete", "aws:ec2/vpc:Vpc")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("place", ["prod"], indirect=True)
 def test_what_is_protected_stays_with_its_walls_and_the_rest_goes(place, aws):
     pulumi(place, "up", "--yes", "--skip-preview")
@@ -265,6 +266,7 @@ def test_what_is_protected_stays_with_its_walls_and_the_rest_goes(place, aws):
     pulumi(place, "preview", "--expect-no-changes")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("place", ["dev"], indirect=True)
 def test_an_adopted_cluster_is_found_left_as_it_is_and_missed_by_its_key(place, aws):
     pulumi(place, "up", "--yes", "--skip-preview")

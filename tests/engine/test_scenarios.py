@@ -30,9 +30,7 @@ SIGNALS = {"interrupted": signal.SIGINT, "killed": signal.SIGKILL}
 # A change as the CLI tells it where there is no terminal: ` +  kubernetes:core/v1:Secret keys creating (0s)`.
 _CHANGE = re.compile(r"^\s*[+~-]{1,2}\s+kubernetes:\S+ \S+ (creating|updating|deleting)\b")
 SAMPLE = {
-    ("rename a model", "killed at 4", "revert"),
     ("vllm to triton", "interrupted at 3", "revert"),
-    ("another image", "interrupted at 3", "revert"),
 }
 
 

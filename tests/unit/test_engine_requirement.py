@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.requirement import missing
+from tests.engine.requirement import missing_on_path
 
 
 def program(folder: Path, name: str, script: str = "exit 0") -> None:
@@ -30,7 +30,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch, programs, listed, reaso
     for name in programs:
         program(tmp_path, name, f"echo '{listed}'")
     monkeypatch.setenv("PATH", str(tmp_path))
-    said = missing()
+    said = missing_on_path()
     assert reason in said if reason else said == ""
 
 
@@ -38,4 +38,4 @@ def test_a_plugin_list_that_fails_is_quoted(tmp_path, monkeypatch):
     program(tmp_path, "pulumi-language-python")
     program(tmp_path, "pulumi", "echo 'error: no home directory' >&2; exit 255")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert missing() == "pulumi plugin ls failed: error: no home directory"
+    assert missing_on_path() == "pulumi plugin ls failed: error: no home directory"

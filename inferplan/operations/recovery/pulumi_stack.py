@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from inferplan.kube.paths import mapping
 from inferplan.operations.errors import OperationError, RequestError, UnsettledError
@@ -26,6 +25,7 @@ from inferplan.operations.live import LiveCluster
 from inferplan.operations.project import project_name, project_root
 from inferplan.operations.recovery.declared import declared_objects
 from inferplan.operations.recovery.deployment import Repair, repair
+from inferplan.operations.recovery.file_backend import folder_of
 from inferplan.operations.updating.pulumi_cli import answer
 from inferplan.operations.updating.update import UpdateTarget
 from inferplan.operations.workspace import Workspace
@@ -166,10 +166,10 @@ class Lock:
 
 
 def locks_of(backend_url: str, project: str, stack: str) -> list[Lock]:
-    parts = urlsplit(backend_url)
-    if parts.scheme != "file":
+    backend = folder_of(backend_url)
+    if backend is None:
         return []
-    folder = Path(unquote(parts.netloc + parts.path)).expanduser() / ".pulumi" / "locks" / "organization" / project / stack
+    folder = backend / "locks" / "organization" / project / stack
     return [lock for path in sorted(folder.glob("*.json")) if (lock := _read(path)) is not None]
 
 

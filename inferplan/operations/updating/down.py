@@ -16,7 +16,8 @@ from inferplan.kube.contents import foreign_contents
 from inferplan.kube.names import cluster_of
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.live import LiveCluster
-from inferplan.operations.project import project_name, project_root, stack_file, stack_name
+from inferplan.operations.project import child_environment, project_name, project_root, stack_file, stack_name
+from inferplan.operations.recovery.file_backend import discard_cut_attributes
 from inferplan.operations.recovery.pulumi_stack import cancel_dead_locks
 from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.containers import containers_of
@@ -100,7 +101,10 @@ def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], N
         end(stack.cluster)
         cluster = start(stack.cluster)
         target = simulated_target(cluster)
-    else:
+    environment = target.environment if stack.simulated else child_environment()
+    for line in discard_cut_attributes(project_root(), environment):
+        say(line)
+    if not stack.simulated:
         # A real stack that was rehearsed here has a simulated cluster too, and is destroyed only when the user confirms.
         options.check_confirmation(f"inferplan down {stack.name}")
         target = real_target(stack.name, stack.context)

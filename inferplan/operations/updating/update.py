@@ -15,6 +15,7 @@ from inferplan.operations.kubectl import Kubectl
 from inferplan.operations.live import LiveCluster, ObjectKey, label
 from inferplan.operations.project import child_environment
 from inferplan.operations.recovery.declared import declared_keys
+from inferplan.operations.recovery.file_backend import discard_cut_attributes
 from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.containers import containers_of
 from inferplan.operations.updating.preflight import check_operators, check_rights
@@ -22,7 +23,7 @@ from inferplan.operations.workspace import Workspace
 from inferplan.policies.engine.report import Report
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.engine.wire.recording import Recording
-from inferplan.rehearsal.progress import Progress, silent
+from inferplan.rehearsal.progress import Notice, Progress, silent
 from inferplan.rehearsal.secrets import passphrase_of
 from inferplan.stackfile.errors import InvalidStack
 from inferplan.stackfile.public_examples import placeholders, publicity, rejection
@@ -75,6 +76,7 @@ def update_target(workspace: Workspace, context: str | None = None, *, step: Pro
     """The target of `workspace`. A simulated cluster is started. `context` is one of the user's kubeconfig."""
     if workspace.simulated:
         return _simulated(workspace, step)
+    _discard_cut_attributes(workspace, child_environment(), step)
     context = context or workspace.context
     kubectl = _kubectl(workspace.stack, context)
     return _real(kubectl, context)
@@ -118,7 +120,9 @@ def _simulated(workspace: Workspace, step: Progress) -> UpdateTarget:
 
     _check_passphrase(workspace)
     cluster = own_cluster(workspace, step)
-    pulumi_cli.answer(["stack", "select", "--create", workspace.stack], pulumi_cli.simulated_environment(cluster))
+    environment = pulumi_cli.simulated_environment(cluster)
+    _discard_cut_attributes(workspace, environment, step)
+    pulumi_cli.answer(["stack", "select", "--create", workspace.stack], environment)
     return simulated_target(cluster)
 
 
@@ -130,6 +134,11 @@ def simulated_target(cluster: Cluster) -> UpdateTarget:
         delete=partial(_delete_simulated, cluster),
         simulated=cluster,
     )
+
+
+def _discard_cut_attributes(workspace: Workspace, environment: Mapping[str, str], step: Progress) -> None:
+    for line in discard_cut_attributes(workspace.root, environment):
+        step(Notice(line))
 
 
 def _check_passphrase(workspace: Workspace) -> None:

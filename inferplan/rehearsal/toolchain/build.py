@@ -80,8 +80,18 @@ def ensure(progress: Progress = silent) -> Toolchain:
 
 def ensure_source(source: Source, progress: Progress = silent) -> Path:
     """The directory of the programs and files of another pinned `source`, built if missing. Raises what `ensure` raises."""
-    _ensure((source,), f"building {source.name}", progress)
-    return _directory(source)
+    return ensure_sources((source,), progress)[0]
+
+
+def ensure_sources(sources: Sequence[Source], progress: Progress = silent) -> tuple[Path, ...]:
+    """The directories of `sources`, as `ensure_source`, built in one run because they share modules."""
+    _ensure(sources, f"building {', '.join(source.name for source in sources)}", progress)
+    return tuple(map(_directory, sources))
+
+
+def built_source(source: Source) -> Path | None:
+    """The directory of a pinned `source` if all of it is in the cache, else None."""
+    return _directory(source) if _is_whole(source) else None
 
 
 def _ensure(sources: Sequence[Source], purpose: str, progress: Progress) -> None:
@@ -178,7 +188,6 @@ def _finish(source: Source, staging: Path, origin: str) -> None:
 
 
 def _copy_data(source: Source, staging: Path, go: Go) -> None:
-    if source.data:
-        module = module_directory(source, go)
-        for name, path in source.data:
-            shutil.copyfile(module / path, staging / name)
+    for name, path in source.data:
+        module, _, inside = path.rpartition(":")
+        shutil.copyfile(module_directory(source, go, module) / inside, staging / name)

@@ -111,10 +111,10 @@ def _without_password(proxy: str) -> str:
     return re.sub(r"//[^/@\s]+@", "//***@", proxy)
 
 
-def module_directory(source: Source, go: Go) -> Path:
-    """The directory of `source.module` in the module cache, downloaded if it is missing. Raises ToolchainError."""
-    what = f"finding {source.module} in the Go module cache failed"
-    return Path(download(source.module, source.directory, go, what)["Dir"])
+def module_directory(source: Source, go: Go, module: str = "") -> Path:
+    """The directory of `module`, or of `source.module`, in the module cache, downloaded if it is missing. Raises ToolchainError."""
+    module = module or source.module
+    return Path(download(module, source.directory, go, f"finding {module} in the Go module cache failed")["Dir"])
 
 
 def download(module: str, directory: Path, go: Go, failed: str) -> dict[str, str]:

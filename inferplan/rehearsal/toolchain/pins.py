@@ -56,7 +56,7 @@ class Source:
 
     def _value_of(self, variable: str) -> str:
         major, minor, *_ = self.version.removeprefix("v").split(".")
-        values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+        values = {"Version": self.version, "gitVersion": self.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         return values[variable.rpartition(".")[2]]
 
     def digest(self) -> str:

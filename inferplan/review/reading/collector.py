@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from inferplan.kube.names import IDENTITY_POLICY
-from inferplan.review.reading.events import DiagnosticEvent, PolicyEvent, Step, owner_of, type_of
+from inferplan.review.reading.events import STACK_TYPE, DiagnosticEvent, PolicyEvent, Step, owner_of, type_of
 from inferplan.review.reading.preview import StepSummary, summary_of, with_failure
 from inferplan.review.rendering.text import clean
 
@@ -28,6 +28,7 @@ class StepCollector:
         self._replaced: set[str] = set()
         self._failed: set[tuple[str, str]] = set()
         self._deleted: set[str] = set()
+        self._stack_outputs = 0
         self.failed = 0
         self.refreshed = False
         self.owner = ("", "")
@@ -48,6 +49,7 @@ class StepCollector:
             return
         if _is_default_provider(step):
             return
+        self._stack_outputs += event == "resOutputsEvent" and step.type == STACK_TYPE
         begun = (step.urn, step.op)
         if event == "resourcePreEvent":
             self._begun[begun] = step
@@ -59,6 +61,11 @@ class StepCollector:
                 # Its parts have nothing to add: thousands of them need not be kept.
                 self._replaced.add(step.urn)
                 self._parts.pop(step.urn, None)
+
+    @property
+    def has_final_outputs(self) -> bool:
+        """True if the program stated the stack's outputs: the engine first sends the earlier ones, when the stack is registered."""
+        return self._stack_outputs > 1
 
     def belongs(self, urn: str) -> None:
         """Learn project and stack from the first URN that names them: a run that fails early has no steps."""

@@ -104,7 +104,10 @@ class StepSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """One stream or digest, read; `incomplete` says why it cannot be trusted, `foreign` that untrusted code made it."""
+    """One stream or digest, read; `incomplete` says why it cannot be trusted, `foreign` that untrusted code made it.
+
+    `has_final_outputs` is true if a run that failed, for example at a mandatory rule, stated all of the stack's outputs before.
+    """
 
     source: str
     project: str
@@ -118,6 +121,7 @@ class Preview:
     notes: tuple[str, ...] = ()
     is_preview: bool = True
     refreshed: bool = False
+    has_final_outputs: bool = False
     result: str = ""
     incomplete: str = ""
     failed_operations: int = 0

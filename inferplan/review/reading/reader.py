@@ -181,6 +181,7 @@ class _Collector:
             incomplete=self._incomplete() or mismatch(stated, listed),
             failed_operations=self.steps.failed,
             refreshed=self.steps.refreshed,
+            has_final_outputs=self.steps.has_final_outputs,
             config=dict(sorted((self.prelude.config or {}).items())),
             against_config=self.prelude.against_config,
             policy_packs=packs_of(summary.policy_packs or {}, self.policies),

@@ -36,7 +36,8 @@ def stated_facts(preview: Preview) -> StatedFacts:
         return StatedFacts({}, {}, "the digest of a preview has no facts. Give the events (docs/pull-requests.md).")
     if before is None and after is None:
         return StatedFacts({}, {})
-    if new is not None and (after is None or preview.incomplete or preview.result not in ("", "succeeded")):
+    ended_early = preview.result not in ("", "succeeded") and not preview.has_final_outputs
+    if new is not None and (after is None or preview.incomplete or ended_early):
         return StatedFacts({}, {}, "the program ended before it stated the new facts, or no longer states them")
     if before is None and old is not None:
         return StatedFacts({}, {}, "the stack was last updated by a version without facts")

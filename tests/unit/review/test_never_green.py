@@ -140,6 +140,15 @@ def test_facts_that_cannot_be_compared_are_a_risk(read, cause):
     assert report.rank < CALM
 
 
+def test_a_run_that_a_rule_blocked_after_its_outputs_is_compared_fact_by_fact():
+    sides = [document(gateway={"door": {"scheme": scheme, "host": "models.acme.example"}}) for scheme in ("https", "http")]
+    # The engine sends the outputs of the last update with the stack's registration, and the program's own at the end.
+    blocked = read_bytes(
+        stream(stack_step(sides[0], sides[0]), CREATED, stack_step(*sides), counts={"same": 1, "create": 1}, result="failed")
+    )
+    assert [each.what for each in make_report([blocked]).stacks[0].risks][:1] == ["no longer uses TLS"]
+
+
 @pytest.mark.parametrize("events", [[stack_step({"url": "x"}, {"url": "x"})], [stack_step(KNOWN, KNOWN)], [stack_step()]])
 def test_programs_without_facts_and_unchanged_facts_are_no_risk(events):
     report = make_report([preview(*events)])
