@@ -1,4 +1,4 @@
-"""What else goes when a namespace or a CustomResourceDefinition is deleted: the objects in it that a stack did not create.
+"""The objects that go along when a namespace or a CustomResourceDefinition is deleted: the objects in it that a stack did not create.
 
 A deletion of either takes everything in it along, and the reclaim policy Delete takes the data of a claim's volume. Sources: Kubernetes
 documentation, Namespaces, Garbage Collection and Persistent Volumes (read 2026-11).

@@ -26,7 +26,7 @@ def listed() -> dict[str, Any]:
 
 def recording(objects: dict[str, Any], options: dict[str, Any]):
     plain = recording_of([{"name": name, "type": each["type"], "inputs": each["props"]} for name, each in objects.items()])
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
     return replace(plain, registrations=tuple(replace(each, options=Options(**values)) for each in plain))
 
 

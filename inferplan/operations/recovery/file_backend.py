@@ -1,6 +1,6 @@
 """Files that a killed Pulumi leaves damaged in a file backend.
 
-The backend renames a new checkpoint into its place, but writes the attributes beside it in place (gocloud.dev/blob/fileblob, read
+The backend renames a new checkpoint into its place, but writes its attributes in place (gocloud.dev/blob/fileblob, read
 2026-11). A kill in between leaves NAME.json.attrs empty, and no command reads the stack again: "failed to load checkpoint: EOF". The
 attributes hold a content type and a checksum that no command needs, and may be absent.
 """
@@ -22,7 +22,7 @@ def folder_of(url: str) -> Path | None:
 
 
 def discard_cut_attributes(root: Path, environment: Mapping[str, str]) -> list[str]:
-    """Delete attributes that are no JSON from the file backend of the project in `root`; one sentence for each."""
+    """Delete attributes that are not JSON from the file backend of the project in `root`; one sentence for each."""
     folder = folder_of(_url(root, environment))
     cut = [path for path in sorted((root / folder).rglob("*.attrs")) if _is_cut(path)] if folder else []
     for path in cut:
@@ -31,7 +31,7 @@ def discard_cut_attributes(root: Path, environment: Mapping[str, str]) -> list[s
 
 
 def _url(root: Path, environment: Mapping[str, str]) -> str:
-    """The URL of the backend as Pulumi finds it, "" if nobody has logged in: variable, project, last login."""
+    """The URL of the backend as Pulumi finds it, "" without a login: variable, project, last login."""
     if url := environment.get("PULUMI_BACKEND_URL"):
         return url
     try:

@@ -96,21 +96,19 @@ def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], N
     from inferplan.rehearsal.cluster import start
     from inferplan.rehearsal.serving.programs import end
 
-    arguments = ["--yes", "--skip-preview"]
+    arguments, simulated = ["--yes", "--skip-preview"], None
     if stack.simulated:
         end(stack.cluster)
-        cluster = start(stack.cluster)
-        target = simulated_target(cluster)
-    environment = target.environment if stack.simulated else child_environment()
-    for line in discard_cut_attributes(project_root(), environment):
-        say(line)
-    if not stack.simulated:
+        simulated = simulated_target(start(stack.cluster))
+    else:
         # A real stack that was rehearsed here has a simulated cluster too, and is destroyed only when the user confirms.
         options.check_confirmation(f"inferplan down {stack.name}")
-        target = real_target(stack.name, stack.context)
         # Without --exclude-protected Pulumi rejects the whole destroy if one resource is protected, and stores are by default.
         # It takes --target or --exclude-protected, not both.
         arguments = [*([] if options.targets else ["--exclude-protected"]), *(["--yes"] if options.yes else [])]
+    for line in discard_cut_attributes(project_root(), child_environment() if simulated is None else simulated.environment):
+        say(line)
+    target = simulated or real_target(stack.name, stack.context)
     for lock in cancel_dead_locks(stack.name, target.environment):
         say(f"{stack.name} was locked by {lock}, which no longer runs; the lock is cancelled")
     containers = containers_of(stack.name, target.environment, target.live, target.delete, kept=options.keep_namespace)

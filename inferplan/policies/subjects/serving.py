@@ -41,7 +41,7 @@ def _names(name: str, container: Container) -> bool:
 
 
 def key_of(engine: str) -> Mapping[str, Any]:
-    """How the servers of an engine take their key, and what switches it off: the row of the table."""
+    """The row of the table for an engine: where its servers take their key, and what switches it off."""
     return _ENGINES[engine]
 
 

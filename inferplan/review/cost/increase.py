@@ -37,7 +37,7 @@ def thresholds(config: Mapping[str, str] | None) -> tuple[Decimal, Decimal]:
 
 
 def increase(before: Cost, after: Cost, sides: tuple[Iterable[Declared], Iterable[Declared]], config: Mapping[str, str]) -> str:
-    """How the cost rises by more than the thresholds allow, as both sums; "" if it does not, or if nothing had a price before.
+    """The rise of the cost beyond the thresholds, as both sums; "" if it does not, or if nothing had a price before.
 
     A higher minimum of a pool runs from the first hour: with accelerators it always counts, and without them one threshold is enough. Nodes
     without a list price count from the first one more.

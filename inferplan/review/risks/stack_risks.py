@@ -18,7 +18,7 @@ from inferplan.review.risks.limits import held
 from inferplan.review.risks.public_routes import route_risks
 from inferplan.review.risks.risk import CHANGES, GOES, REPLACED, Risk, change_text, once, risks_of
 
-WAY_IN, COSTS_MORE = "a new way in", "costs more"
+ENTRY_POINT, COSTS_MORE = "a new entry point", "costs more"
 _MONITORING = "inferplan:monitoring:"
 _ROUTES = ("Ingress", "HTTPRoute", "GRPCRoute")
 
@@ -51,13 +51,13 @@ def _accepted(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
     types = {step.urn: step.type for step in preview.steps}
     has_users = any(step.before is not None for step in preview.steps if step.type != STACK_TYPE)
     new = {step.urn for step in preview.steps if step.op in ("create", "import")}
-    # Facts state the ways in of a component of ours.
+    # Facts state the entry points of a component of ours.
     stated = {step.urn for step in preview.steps if STATED_CONTENT.fullmatch(type_of(step.parent))}
     for each in _step_risks(preview.steps):
         is_unknown = not is_known(types.get(each.urn, ""))
         if is_unknown and types.get(each.urn) in accepted and each.what in ("created", CHANGES):
             continue
-        is_way_in = WAY_IN in each.consequence
+        is_way_in = ENTRY_POINT in each.consequence
         if is_way_in and each.urn in stated and each.urn in new:
             continue
         if has_users or is_unknown or is_way_in or each.weight != DISRUPTIVE or each.urn not in new:

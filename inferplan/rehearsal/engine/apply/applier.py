@@ -106,7 +106,7 @@ class Applier:
         return Realized(id=name, outputs=_outputs(live, registration.inputs))
 
     def _existing(self, registration: Registration, target: Target) -> Realized | None:
-        """The object that a rehearsal would add, if somebody else created it: it is used as it is, and never changed or deleted."""
+        """The object that a rehearsal would add, if another program created it: it is used as it is, and never changed or deleted."""
         if not registration.name.startswith(PRETEND):
             return None
         key = Key(target.kind, target.namespace, target.name)

@@ -106,7 +106,7 @@ class Pruner:
                     self.objects.waiter.listener(Deleted(target=target, seconds=seconds))
 
     def _check_empty(self, entry: Entry) -> None:
-        """Raise ObjectFailed if somebody put an object into the container since the run began to delete."""
+        """Raise ObjectFailed if another program put an object into the container since the run began to delete."""
         if contents := foreign_contents(self.objects.api.get, identity_of(entry), self._own(entry), after=True):
             raise ObjectFailed(str(contents), _KEEP)
 
