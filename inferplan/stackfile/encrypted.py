@@ -65,7 +65,7 @@ def damaged(root: MapNode) -> Iterator[LocatedError]:
 
 
 def position_of(root: Node | None, text: str) -> Position | None:
-    """Where the salt `text`, or the value with the ciphertext `text`, is written."""
+    """The place where the salt `text`, or the value with the ciphertext `text`, is written."""
     if root is None:
         return None
     if isinstance(root, MapNode) and text_of(root.items.get(SALT)) == text:

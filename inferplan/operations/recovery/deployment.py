@@ -165,7 +165,7 @@ class _Work:
             if live is None:
                 continue
             # A namespace that an interrupted update created is a pending operation, or objects in it are in the state. Any other one belongs
-            # to another stack, or to nobody since `pulumi destroy`.
+            # to another stack, or to no stack since `pulumi destroy`.
             unused = each.key.kind == "Namespace" and all(place != each.key.name for _, _, place, _ in identities)
             if label(live, MANAGED_BY_LABEL) != "inferplan" or unused:
                 self.foreign.append(str(each.key))
