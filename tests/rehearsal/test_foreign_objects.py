@@ -108,3 +108,25 @@ def test_the_stack_adopts_a_namespace_with_its_claim_and_never_deletes_either(tm
     assert exists(with_cluster, "/api/v1/namespaces/theirs/persistentvolumeclaims/source")
     assert not exists(with_cluster, "/apis/apps/v1/namespaces/theirs/deployments/llama-3-8b")
     with_cluster.close()
+
+
+def test_neither_yes_nor_cluster_alone_deletes_a_claim_of_the_user(own_state):
+    from inferplan.rehearsal.cluster import start, status
+
+    assert inferplan(own_state, "up", "local", "--engine", "rehearsal").returncode == 0
+    client = start("local").api()
+    client.request("POST", "/api/v1/namespaces/inference/persistentvolumeclaims", CLAIM)
+    for options in (("--yes",), ("--cluster",)):
+        done = inferplan(own_state, "down", "local", "--engine", "rehearsal", *options)
+        assert done.returncode == 1, (options, done.stderr[-2000:])
+        assert "PersistentVolumeClaim source" in done.stderr
+        assert exists(client, "/api/v1/namespaces/inference/persistentvolumeclaims/source")
+        assert exists(client, "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b")
+    done = inferplan(own_state, "down", "local", "--engine", "rehearsal", "--keep-namespace")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "are left" not in done.stderr
+    assert exists(client, "/api/v1/namespaces/inference/persistentvolumeclaims/source")
+    assert not exists(client, "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b")
+    client.close()
+    assert inferplan(own_state, "down", "local", "--engine", "rehearsal", "--cluster", "--yes").returncode == 0
+    assert status("local") == "absent"
