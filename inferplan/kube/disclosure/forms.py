@@ -12,6 +12,7 @@ _TABLE: Final = table("kube/disclosure/places.toml")
 _FORMS: Final = re.compile("|".join(f"(?:{each})" for each in _TABLE["forms"].values()))
 _IDENTIFIER: Final = re.compile(_TABLE["identifier"])
 _RUN: Final = re.compile(r"[A-Za-z0-9]+|[^\x00-\x7f]+")
+_DATE: Final = re.compile(r"20[0-9]{2}(0[1-9]|1[0-2])([0-2][0-9]|3[01])")
 _PIECE: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # The digest of an object's content at the end of its name.
 _DIGEST: Final = re.compile(r"(?<=[A-Za-z0-9][-/])[0-9a-f]{8,10}(?=$|/|-r[0-9]+(/|$))")
@@ -47,7 +48,7 @@ def unknown_characters(text: str, *, prose: bool = False) -> int:
         if run.lower() in words:
             continue
         if run.isdigit() and run.isascii():
-            count += len(run) if len(run) > _LONGEST_NUMBER else 0
+            count += len(run) if len(run) > _LONGEST_NUMBER and not _DATE.fullmatch(run) else 0
         elif not pieces:
             count += len(run)
         else:

@@ -43,6 +43,8 @@ def place_of(key: str) -> Place:
         return Place.IDENTIFIES
     if is_secret(key):
         return Place.SECRET
+    if _EXCEPTIONS.fullmatch(key):
+        return Place.NAMED
     for names, place in ((_IDENTIFYING, Place.IDENTIFIES), (_SENTENCES, Place.SENTENCE), (_NAMED, Place.NAMED)):
         if last in names:
             return place

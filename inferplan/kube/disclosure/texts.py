@@ -52,7 +52,8 @@ def placeholder(length: int, *, changed: bool = False) -> str:
 def shown(text: str, key: str, place: Place, walk: Walk, depth: int = 0) -> str:
     """`text` as a report may show it at `place` under `key`. `walk` shows the values of documents in it."""
     if place is Place.SECRET:
-        soft = key in ("key", "keys") and not text.isdigit() and is_harmless(text)
+        is_place = key in ("key", "keys") or text.startswith("/")
+        soft = is_place and not text.isdigit() and is_harmless(text)
         return text if soft or _SMALL.fullmatch(text) else placeholder(len(text))
     if place is Place.PUBLIC and text.isascii() and text.isprintable() and not _CREDENTIALS.search(text):
         return text
