@@ -159,3 +159,4 @@ def test_a_stack_with_faults_registers_nothing_and_shows_no_traceback(environmen
     assert done.returncode != 0
     assert "Unknown pool 'l40'. Did you mean 'l40s'?" in words
     assert "Traceback" not in words
+    assert "unhandled error" not in words

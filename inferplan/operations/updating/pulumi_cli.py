@@ -3,7 +3,10 @@
 import re
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +18,10 @@ from inferplan.operations.files import read_records
 from inferplan.operations.project import child_environment, project_root
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.cluster import Cluster
+
+
+_LAST_LINES = 40
+_COPY_SECONDS = 5.0
 
 
 def up(workspace: Workspace, arguments: list[str], environment: Mapping[str, str], *, yes: bool, output: int | None = None) -> None:
@@ -56,13 +63,44 @@ def run(arguments: list[str], environment: Mapping[str, str], *, output: int | N
         log = Path(folder) / "events.ndjson"
         # The CLI offers its event log together with its debugging commands.
         environment = {**environment, "PULUMI_DEBUG_COMMANDS": "true"}
-        process = subprocess.Popen(["pulumi", *arguments, "--event-log", str(log)], cwd=project_root(), env=environment, stdout=output)  # noqa: S607 - as above
+        arguments = [*arguments, "--event-log", str(log)]
+        process = subprocess.Popen(["pulumi", *arguments], cwd=project_root(), env=environment, stdout=output, stderr=subprocess.PIPE)  # noqa: S607 - as above
+        words: deque[str] = deque(maxlen=_LAST_LINES)
+        copier = threading.Thread(target=_copy_errors, args=(process, words), daemon=True)
+        copier.start()
         code, interrupted = _wait_for(process)
+        # Plugins that outlive a killed CLI keep its standard error open.
+        copier.join(_COPY_SECONDS)
         if interrupted:
             raise KeyboardInterrupt
         if code:
             command = {"destroy": "down"}.get(verb, verb)
-            raise OperationError(explain(failures_of(read_records(log)), verb=command, stack=stack))
+            records = list(read_records(log))
+            if not records and (cause := _refusal(words)):
+                raise OperationError(f"{command} of {stack} did not start: {cause}. Nothing was changed.{_remedy(cause, command, stack)}")
+            raise OperationError(explain(failures_of(records), verb=command, stack=stack))
+
+
+def _copy_errors(process: subprocess.Popen[bytes], words: deque[str]) -> None:
+    """Copy the standard error of `process` to that of this process, and keep its last lines in `words`."""
+    assert process.stderr is not None  # noqa: S101 - it was opened as a pipe in this module
+    for line in process.stderr:
+        text = line.decode(errors="replace")
+        words.append(text)
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def _refusal(words: Iterable[str]) -> str:
+    """The reason why the CLI did not start its engine, from the last lines of its standard error; "" if it states none."""
+    text = _COLOUR.sub("", "".join(words))
+    _, found, cause = text.rpartition("error: ")
+    return " ".join(cause.split()).rstrip(".") if found else ""
+
+
+def _remedy(cause: str, verb: str, stack: str) -> str:
+    row = remedy_for("update", cause)
+    return f" Next: {row['remedy'].format(verb=verb, stack=stack)}." if row else f" Correct that, then run: inferplan {verb} {stack}"
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
