@@ -11,6 +11,8 @@ STATED_CONTENT = re.compile(r"inferplan:(gateway|preheat|serving|storage|benchma
 """Types of components whose ConfigMaps and Secrets are written from what facts and pod templates state: keys, limits, routes, settings."""
 STATED_SIZE = re.compile(r"inferplan:nodes:.*")
 """Types of components whose number of nodes facts state as a whole."""
+STATED_WATCH = re.compile(r"inferplan:monitoring:.*")
+"""Types of components that watch others: what goes with them is not needless."""
 OUTPUT = "facts"
 _LONGEST = 500
 VERSION = 1

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from inferplan.kube.facts import STATED_CONTENT
+from inferplan.kube.facts import STATED_CONTENT, STATED_WATCH
 from inferplan.review.capacity.figures import Figures
 from inferplan.review.reading.disclosed import disclosed_step
 from inferplan.review.reading.events import STACK_TYPE, type_of
@@ -19,7 +19,6 @@ from inferplan.review.risks.public_routes import route_risks
 from inferplan.review.risks.risk import CHANGES, GOES, REPLACED, Risk, change_text, once, risks_of
 
 ENTRY_POINT, COSTS_MORE = "a new entry point", "costs more"
-_MONITORING = "inferplan:monitoring:"
 _ROUTES = ("Ingress", "HTTPRoute", "GRPCRoute")
 
 
@@ -75,7 +74,7 @@ def _softened(risks: Iterable[Risk], preview: Preview, facts: StatedFacts) -> It
         owner = None if step is None else removals.get(step.parent)
         if step is not None and owner is not None and step.kind in _ROUTES and hosts[0] & hosts[1]:
             yield replace(each, weight=ROUTINE, consequence="the gateway answers for its host in another way")
-        elif step is not None and owner is not None and owned(step.type) and owner.type.startswith(_MONITORING):
+        elif step is not None and owner is not None and owned(step.type) and STATED_WATCH.fullmatch(owner.type):
             yield replace(each, consequence="what it watches is no longer watched: metrics, alerts or the access to them end")
         elif step is None or not owned(step.type):
             yield each
