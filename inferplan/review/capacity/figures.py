@@ -47,7 +47,7 @@ class Figures(Summary):
 
     forecasts: tuple[Rollout, ...] = ()
     increase: str = ""
-    """How the cost rises by more than the thresholds of the stack allow, "" if it does not."""
+    """Both sums if the cost rises by more than the thresholds of the stack allow, else ""."""
     short: tuple[PoolCapacity, ...] = ()
 
     @property

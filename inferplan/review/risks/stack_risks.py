@@ -56,10 +56,10 @@ def _accepted(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
         is_unknown = not is_known(types.get(each.urn, ""))
         if is_unknown and types.get(each.urn) in accepted and each.what in ("created", CHANGES):
             continue
-        is_way_in = ENTRY_POINT in each.consequence
-        if is_way_in and each.urn in stated and each.urn in new:
+        opens_entry = ENTRY_POINT in each.consequence
+        if opens_entry and each.urn in stated and each.urn in new:
             continue
-        if has_users or is_unknown or is_way_in or each.weight != DISRUPTIVE or each.urn not in new:
+        if has_users or is_unknown or opens_entry or each.weight != DISRUPTIVE or each.urn not in new:
             yield each
 
 
