@@ -20,7 +20,6 @@ from inferplan.operations.updating import run_marks
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.cluster import Cluster
 
-
 _LAST_LINES = 40
 _COPY_SECONDS = 5.0
 

@@ -27,10 +27,10 @@ SAID = [
         "because an earlier run of inferplan or Pulumi owns",
     ),
     (
-        'Apply failed with 2 conflicts: conflicts with "inferplan-rehearsal" using v1:\n- .data.a',
+        'Apply failed with 2 conflicts: conflicts with "inferplan-rehearsal" using v1: .data.a',
         "because an earlier run of inferplan or Pulumi",
     ),
-    ('2 conflicts: conflicts with "pulumi-kubernetes-9c" using v1:\n- .a\nconflicts with "helm":\n- .b', "because another program"),
+    ('2 conflicts: conflicts with "pulumi-kubernetes-9c" using v1: .a, conflicts with "helm": .b', "because another program"),
     (
         "resource inference/x was successfully created, but the Kubernetes API server reported that it failed to fully initialize or become live: timed out waiting to be Ready",
         "inferplan status chat",
