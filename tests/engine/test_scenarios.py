@@ -40,7 +40,7 @@ class Pulumi:
     def __init__(self, directory: Path, cluster: Cluster) -> None:
         self.cluster = cluster
         self.at: Config | None = None
-        self._project = own_project(directory)
+        self.project = own_project(directory)
         (directory / "home").mkdir()
         # A home of its own, with the plugins of the user's: without them the CLI downloads the provider.
         plugins = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
@@ -60,31 +60,37 @@ class Pulumi:
         self._salt, _ = new_salt(PASSPHRASE)
         # What a trial may have and a policy would block: plain HTTP, images without digests.
         lenient = {"levels": dict.fromkeys(_blocking_rules(), "advisory")}
-        (self._project / "policies" / "stacks" / f"{STACK}.json").write_text(json.dumps(lenient))
+        (self.project / "policies" / "stacks" / f"{STACK}.json").write_text(json.dumps(lenient))
 
     def update(self, config: Config, ending: str = "succeeds") -> Ended:
-        self._write(config)
+        self.write(config)
         kind, _, number = ending.partition(" at ")
         code, cut, text = self._up(SIGNALS.get(kind), int(number or 0))
         return Ended(ok=code == 0, cut=cut, text=text[-3000:])
 
     def quiet(self, config: Config) -> str:
-        self._write(config)
+        self.write(config)
         done = self._run("pulumi", "preview", "--stack", STACK, "--refresh", "--expect-no-changes", "--diff", "--non-interactive")
         return "" if done.returncode == 0 else (done.stdout + done.stderr)[-3000:]
 
     def owned(self) -> set[tuple[str, str, str]]:
-        deployment = json.loads(self._run("pulumi", "stack", "export", "--stack", STACK).stdout)["deployment"]
+        deployment = json.loads(self.exported())["deployment"]
         assert not deployment.get("pending_operations")
         assert not [each["urn"] for each in deployment["resources"] if each.get("delete")]
         kubernetes = [each for each in deployment["resources"] if each["type"].startswith("kubernetes:")]
         return {(each["inputs"]["kind"], *_place(each["id"])) for each in kubernetes}
 
+    def exported(self) -> str:
+        return self._run("pulumi", "stack", "export", "--stack", STACK).stdout
+
+    def export_error(self) -> str:
+        return self._run("pulumi", "stack", "export", "--stack", STACK).stderr
+
     def _up(self, how: signal.Signals | None, number: int) -> tuple[int, bool, str]:
         command = [str(Path(sys.executable).parent / "inferplan"), "up", STACK, "--engine", "pulumi", "--yes"]
         process = subprocess.Popen(
             command,
-            cwd=self._project,
+            cwd=self.project,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -104,13 +110,13 @@ class Pulumi:
         return process.wait(600), how is not None and left == 0, "".join(lines)
 
     def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, cwd=self._project, env=self.environment, capture_output=True, text=True, check=False, timeout=600)
+        return subprocess.run(command, cwd=self.project, env=self.environment, capture_output=True, text=True, check=False, timeout=600)
 
-    def _write(self, config: Config) -> None:
+    def write(self, config: Config) -> None:
         values: dict[str, Any] = {f"inferplan:{key}": value for key, value in config.items()}
         values["inferplan:apiKeySeed"] = {"secure": unlock(PASSPHRASE, self._salt).encrypt(config["apiKeySeed"])}
         written = yaml.safe_dump({"encryptionsalt": self._salt, "config": values}, sort_keys=False)
-        (self._project / "stacks" / f"Pulumi.{STACK}.yaml").write_text(written)
+        (self.project / "stacks" / f"Pulumi.{STACK}.yaml").write_text(written)
 
 
 def _blocking_rules() -> list[str]:

@@ -26,6 +26,7 @@ from inferplan.operations.project import project_name, project_root
 from inferplan.operations.recovery.declared import declared_objects
 from inferplan.operations.recovery.deployment import Repair, repair
 from inferplan.operations.recovery.file_backend import folder_of
+from inferplan.operations.updating import run_marks
 from inferplan.operations.updating.pulumi_cli import answer
 from inferplan.operations.updating.update import UpdateTarget
 from inferplan.operations.workspace import Workspace
@@ -97,16 +98,19 @@ def diagnose(workspace: Workspace, recording: Recording, environment: Mapping[st
 def _left_by_destroy(stack: str, deployment: Mapping[str, Any], declared: set[str], environment: Mapping[str, str]) -> int:
     """The number of resources in the state after a destroy that did not finish.
 
-    A destroy that Ctrl-C ended is in the history. One that was killed is not, but the state has its pending deletions of declared resources.
+    A destroy that Ctrl-C ended is in the history. One that was killed is not: inferplan remembers its own destroys, and the state has
+    the pending deletions of declared resources.
     """
     pending = deployment.get("pending_operations") or []
     killed = any(each.get("type") == "deleting" and mapping(each, "resource").get("urn") in declared for each in pending)
-    history = (
-        [] if killed else json.loads(answer(["stack", "history", "--stack", stack, "--json", "--page-size", "1"], environment) or "[]")
-    )
-    ended = any(each.get("kind") == "destroy" and each.get("result") != "succeeded" for each in history or [])
+    if not killed:
+        text = answer(["stack", "history", "--stack", stack, "--json", "--page-size", "1"], environment)
+        history = json.loads(text or "[]") or []
+        failed = any(each.get("kind") == "destroy" and each.get("result") != "succeeded" for each in history)
+        began = run_marks.destroy_began(stack)
+        killed = failed or (began is not None and all(datetime.fromisoformat(each["endTime"]).timestamp() < began for each in history))
     resources = deployment.get("resources") or []
-    return sum(each.get("custom") is True and not each["type"].startswith("pulumi:") for each in resources) if killed or ended else 0
+    return sum(each.get("custom") is True and not each["type"].startswith("pulumi:") for each in resources) if killed else 0
 
 
 def _locks(stack: str, environment: Mapping[str, str]) -> list[Lock]:
@@ -120,6 +124,7 @@ def cancel_dead_locks(stack: str, environment: Mapping[str, str]) -> list[Lock]:
     if not locks or any(each.alive is not False for each in locks):
         return []
     answer(["cancel", "--yes", stack], environment)
+    run_marks.end_orphans(stack)
     return locks
 
 
@@ -127,6 +132,7 @@ def repair_stack(diagnosis: Diagnosis, environment: Mapping[str, str]) -> None:
     """Cancel the locks and write the repaired state. If that fails, the error names a copy of the state before it."""
     if diagnosis.locks:
         answer(["cancel", "--yes", diagnosis.stack], environment)
+        run_marks.end_orphans(diagnosis.stack)
     if not diagnosis.repair.changed:
         return
     folder = Path(tempfile.mkdtemp(prefix="inferplan-recover-"))

@@ -16,9 +16,9 @@ from typing import Any
 from inferplan.operations.errors import OperationError, Terminated, remedy_for
 from inferplan.operations.files import read_records
 from inferplan.operations.project import child_environment, project_root
+from inferplan.operations.updating import run_marks
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.cluster import Cluster
-
 
 _LAST_LINES = 40
 _COPY_SECONDS = 5.0
@@ -62,7 +62,8 @@ def run(arguments: list[str], environment: Mapping[str, str], *, output: int | N
     with tempfile.TemporaryDirectory(prefix="inferplan-events-") as folder:
         log = Path(folder) / "events.ndjson"
         # The CLI offers its event log together with its debugging commands.
-        environment = {**environment, "PULUMI_DEBUG_COMMANDS": "true"}
+        environment = {**environment, "PULUMI_DEBUG_COMMANDS": "true", run_marks.VARIABLE: run_marks.mark_of(stack)}
+        run_marks.begin(verb, stack)
         arguments = [*arguments, "--event-log", str(log)]
         process = subprocess.Popen(["pulumi", *arguments], cwd=project_root(), env=environment, stdout=output, stderr=subprocess.PIPE)  # noqa: S607 - as above
         words: deque[str] = deque(maxlen=_LAST_LINES)
@@ -71,9 +72,13 @@ def run(arguments: list[str], environment: Mapping[str, str], *, output: int | N
         code, interrupted = _wait_for(process)
         # Plugins that outlive a killed CLI keep its standard error open.
         copier.join(_COPY_SECONDS)
+        if code < 0:
+            run_marks.end_orphans(stack)
         if interrupted:
             raise KeyboardInterrupt
-        if code:
+        if not code:
+            run_marks.end(stack)
+        else:
             command = {"destroy": "down"}.get(verb, verb)
             records = list(read_records(log))
             if not records and (cause := _refusal(words)):

@@ -21,6 +21,16 @@ SAID = [
     ('deployments.apps is forbidden: User "ci" cannot create resource "deployments"', "ask for the right"),
     ('pods "x" is forbidden: exceeded quota: accelerators, requested: nvidia.com/gpu=4', "make the pool larger"),
     ('Apply failed with 1 conflict: conflict with "kubectl" with subresource "scale"', "inferplan recover chat takes the field back"),
+    ('Apply failed with 1 conflict: conflict with "kubectl" using apps/v1', "because another program (kubectl, an autoscaler) owns"),
+    (
+        'Apply failed with 1 conflict: conflict with "pulumi-kubernetes-9c41e0a7" using v1',
+        "because an earlier run of inferplan or Pulumi owns",
+    ),
+    (
+        'Apply failed with 2 conflicts: conflicts with "inferplan-rehearsal" using v1: .data.a',
+        "because an earlier run of inferplan or Pulumi",
+    ),
+    ('2 conflicts: conflicts with "pulumi-kubernetes-9c" using v1: .a, conflicts with "helm": .b', "because another program"),
     (
         "resource inference/x was successfully created, but the Kubernetes API server reported that it failed to fully initialize or become live: timed out waiting to be Ready",
         "inferplan status chat",

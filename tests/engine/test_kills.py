@@ -1,0 +1,168 @@
+"""Kills at any moment of `up` and `down`: the next command repairs the stack, and no process of a killed engine is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from inferplan.operations.updating.run_marks import VARIABLE
+from inferplan.rehearsal.cluster import delete, start
+from tests.engine.requirement import needs_pulumi
+from tests.engine.test_scenarios import Pulumi
+from tests.scenarios.transitions import BASE, ELSEWHERE, edited
+
+pytestmark = [pytest.mark.engine, pytest.mark.cluster, needs_pulumi]
+
+STACK = "scenarios"
+# Two declarations that differ in objects and in fields, so that each update has work to do.
+SIDES = (BASE, edited(BASE, (*ELSEWHERE, ("put", "models.alpha.replicas", 1))))
+SEED, KILLS = 1128, 50
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("kills")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERPLAN_STATE_DIR", str(directory / "state"))
+        pulumi = Pulumi(directory, start(STACK))
+        assert pulumi.update(SIDES[0]).ok
+        yield pulumi
+        delete(STACK)
+
+
+def command(engine: Pulumi, *words: str, kill_after: float | None = None) -> tuple[int, str]:
+    """Run `inferplan`, and kill it with everything in its process group after so many seconds."""
+    program = str(Path(sys.executable).parent / "inferplan")
+    arguments = [program, *words, "--engine", "pulumi"]
+    with subprocess.Popen(
+        arguments,
+        cwd=engine.project,
+        env=engine.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        timer = threading.Timer(kill_after or 600, os.killpg, (process.pid, signal.SIGKILL))
+        timer.start()
+        # Providers keep the pipe of a killed group open, so the group's end counts, not the pipe's.
+        text: list[str] = []
+        reader = threading.Thread(target=lambda: text.extend(process.stdout or ()), daemon=True)
+        reader.start()
+        code = process.wait()
+        timer.cancel()
+        reader.join(1 if kill_after else 30)
+        return code, "".join(text)
+
+
+def plugins(engine: Pulumi) -> list[str]:
+    """The processes that engines of this test's runs started and that still run."""
+    state, found = engine.environment["INFERPLAN_STATE_DIR"], []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = dict(each.partition("=")[::2] for each in (folder / "environ").read_text().split("\0"))
+            words = (folder / "cmdline").read_text().split("\0")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if VARIABLE in variables and variables.get("INFERPLAN_STATE_DIR") == state and "pulumi-" in words[0]:
+            found.append(" ".join(words))
+    return found
+
+
+def cut_attributes(engine: Pulumi) -> None:
+    """What a kill between the checkpoint's rename and the end of its attributes leaves."""
+    [path] = Path(engine.environment["PULUMI_BACKEND_URL"].removeprefix("file://")).glob(f".pulumi/stacks/*/{STACK}.json.attrs")
+    path.write_bytes(b"")
+
+
+def settled(engine: Pulumi, side: int) -> None:
+    assert engine.quiet(SIDES[side]) == ""
+    deadline = time.monotonic() + 10
+    while plugins(engine) and time.monotonic() < deadline:
+        time.sleep(0.1)  # a process that is being ended has no event for others
+    assert plugins(engine) == []
+
+
+@pytest.mark.parametrize("words", [("recover",), ("up",)])
+def test_attributes_that_a_kill_cut_off_are_repaired(engine, words):
+    cut_attributes(engine)
+    assert "failed to load checkpoint: EOF" in engine.export_error()
+    code, text = command(engine, *words, STACK, "--yes")
+    assert code == 0, text[-2000:]
+    assert f"{STACK}.json.attrs was cut off when Pulumi was killed, and is deleted" in text
+    settled(engine, 0)
+
+
+def test_a_recovery_after_a_down_that_was_killed_at_once_asks(engine):
+    process = subprocess.Popen(
+        [str(Path(sys.executable).parent / "inferplan"), "down", STACK, "--engine", "pulumi", "--yes"],
+        cwd=engine.project,
+        env=engine.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "Destroying" in line:
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    code, text = command(engine, "recover", STACK)
+    assert code == 1
+    assert "the last run was a down that did not finish" in text
+    assert "To create the stack again: inferplan recover" in text
+    code, text = command(engine, "recover", STACK, "--yes")
+    assert code == 0, text[-2000:]
+    settled(engine, 0)
+    # What was asked once is settled: nothing of the killed destroy is left to ask about.
+    assert "did not finish" not in command(engine, "recover", STACK)[1]
+
+
+@pytest.mark.full
+def test_kills_at_any_moment_end_repaired(engine):
+    moments = random.Random(SEED)  # noqa: S311 - moments, not secrets
+    for number in range(KILLS):
+        side = number % 2
+        engine.write(SIDES[side])
+        verb = "down" if number % 10 == 9 else "up"
+        seconds = moments.uniform(0.3, 12)
+        code, text = command(engine, verb, STACK, "--yes", kill_after=seconds)
+        told = f"kill {number}: {verb} after {seconds:.2f} s, seed {SEED}"
+        code, text = command(engine, "recover", STACK, "--yes")
+        assert code == 0, f"{told}: {text[-3000:]}"
+        settled(engine, side)
+
+
+def test_refusals_before_the_engine_starts_state_their_cause(engine):
+    wrong = {**engine.environment, "PULUMI_CONFIG_PASSPHRASE": "not the phrase"}
+    program = [str(Path(sys.executable).parent / "inferplan"), "down", STACK, "--engine", "pulumi", "--yes"]
+    done = subprocess.run(program, cwd=engine.project, env=wrong, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    assert f"down of {STACK} did not start: " in done.stderr
+    assert "incorrect passphrase" in done.stderr.splitlines()[-1]
+    path = engine.project / "Pulumi.yaml"
+    text = path.read_text()
+    path.unlink()
+    path.write_text(text.replace('requiredPulumiVersion: ">=3.230.0"', 'requiredPulumiVersion: ">=4.0.0"'))
+    try:
+        code, said = command(engine, "down", STACK, "--yes")
+    finally:
+        path.write_text(text)
+    assert code == 1
+    last = said.strip().splitlines()[-1]
+    assert "named no resource" not in last
+    assert ">=4.0.0" in last
+    assert json.loads(engine.exported())["deployment"]["resources"], "a refused down must leave the stack"
